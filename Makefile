@@ -1,0 +1,78 @@
+# `make help` lists the targets: it prints the text behind the two hashes.
+
+GO          ?= go
+BIN         := bin/queuegate
+VERSION     ?= $(shell git -c safe.directory='*' describe --tags --always --dirty 2>/dev/null || echo dev)
+STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
+GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.9.0
+FUZZTIME    ?= 20s
+ARGS        ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help build run test race bench chaos fuzz lint vuln check-docs demo-stampede image \
+        fmt-check vet staticcheck golangci
+
+help: ## List what can be made
+	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+# The version comes in by a flag and not from the checkout that the toolchain sees, so that a copy without
+# its history, or one that belongs to another user, builds the same way.
+build: ## Build bin/queuegate: static, no C compiler needed
+	CGO_ENABLED=0 $(GO) build -buildvcs=false -trimpath -ldflags '-X main.version=$(VERSION)' -o $(BIN) ./cmd/queuegate
+
+run: build ## Gate, small shop and embedded Redis on this machine, e.g. make run ARGS='--crowd 50'
+	$(BIN) demo $(ARGS)
+
+test: ## Run every test; first installs what is missing (Debian, as root) or says what to install
+	@.ci/need gcc redis-server git
+	$(GO) test -timeout 5m ./...
+
+race: ## Run every test under the race detector
+	@.ci/need gcc redis-server git
+	CGO_ENABLED=1 $(GO) test -race -timeout 10m ./...
+
+bench: ## Measure what a gate carries (not in this version)
+	@$(NOT_BUILT)
+
+chaos: ## Kill gates and Redis under load and count who got lost (not in this version)
+	@$(NOT_BUILT)
+
+fuzz: ## Run every fuzz target for FUZZTIME (20s), two at a time
+	@GO='$(GO)' FUZZTIME='$(FUZZTIME)' .ci/fuzz
+
+lint: fmt-check vet staticcheck golangci ## gofmt, go vet, staticcheck, and golangci-lint where it is installed
+
+vuln: ## Look for known vulnerabilities in what we call (asks vuln.go.dev)
+	$(GO) run $(GOVULNCHECK) ./...
+
+check-docs: ## Compare the documentation with the code (not in this version)
+	@$(NOT_BUILT)
+
+demo-stampede: ## A stampede with and without the gate, side by side (not in this version)
+	@$(NOT_BUILT)
+
+image: ## Build the container image, or without a Docker engine its build steps by hand
+	@GO='$(GO)' VERSION='$(VERSION)' .ci/image
+
+# Parts of lint, apart so that each can fail under its own name.
+
+fmt-check:
+	@unformatted=$$(gofmt -l .) || exit 1; \
+	if [ -n "$$unformatted" ]; then \
+		echo "not formatted by gofmt (run: gofmt -w .):" >&2; echo "$$unformatted" >&2; exit 1; \
+	fi
+
+vet:
+	$(GO) vet ./...
+
+staticcheck:
+	$(GO) run $(STATICCHECK) ./...
+
+golangci:
+	@if command -v golangci-lint >/dev/null 2>&1; then \
+		echo golangci-lint run; golangci-lint run; \
+	else \
+		echo "golangci-lint is not installed: .golangci.yml was not applied"; \
+	fi
+
+NOT_BUILT = echo "make $@: not in this version" >&2; exit 1
