@@ -1,0 +1,104 @@
+package queue
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// batch gathers calls of one kind: while one is in flight the next ones wait
+// together and leave as one. A quiet room adds no wait at all, a crowd pays for
+// one round trip with hundreds of others.
+type batch[Q, A any] struct {
+	send    func(ctx context.Context, asked []Q) ([]A, error) // one answer for each question, in order
+	timeout time.Duration                                     // of one question, waiting included
+	most    int                                               // questions in one call
+	flights int                                               // calls in flight at once
+
+	mu      sync.Mutex
+	waiting []*question[Q, A]
+	flying  int
+}
+
+type question[Q, A any] struct {
+	asked    Q
+	deadline time.Time
+	done     chan struct{}
+	answer   A
+	err      error
+}
+
+// ask answers one question, within the batch's timeout after it was asked,
+// whatever Redis does. The question may still be carried out later when ask
+// returned an error.
+func (b *batch[Q, A]) ask(ctx context.Context, asked Q) (A, error) {
+	q := &question[Q, A]{asked: asked, deadline: time.Now().Add(b.timeout), done: make(chan struct{})}
+	b.mu.Lock()
+	b.waiting = append(b.waiting, q)
+	if b.flying < b.flights {
+		b.flying++
+		go b.fly()
+	}
+	b.mu.Unlock()
+
+	timer := time.NewTimer(b.timeout)
+	defer timer.Stop()
+	select {
+	case <-q.done:
+		return q.answer, q.err
+	case <-timer.C:
+		return q.answer, unavailable(context.DeadlineExceeded)
+	case <-ctx.Done():
+		return q.answer, unavailable(ctx.Err())
+	}
+}
+
+// fly sends what waits until nothing does.
+func (b *batch[Q, A]) fly() {
+	for {
+		load := b.load()
+		if len(load) == 0 {
+			return
+		}
+		b.deliver(load)
+	}
+}
+
+// load takes the next questions, dropping those whose asker has given up: they
+// got their answer, and a Redis that comes back need not do their work.
+func (b *batch[Q, A]) load() []*question[Q, A] {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	now := time.Now()
+	load := make([]*question[Q, A], 0, min(len(b.waiting), b.most))
+	rest := 0
+	for rest < len(b.waiting) && len(load) < b.most {
+		if q := b.waiting[rest]; q.deadline.After(now) {
+			load = append(load, q)
+		}
+		rest++
+	}
+	b.waiting = append(b.waiting[:0:0], b.waiting[rest:]...)
+	if len(load) == 0 {
+		b.flying--
+	}
+	return load
+}
+
+func (b *batch[Q, A]) deliver(load []*question[Q, A]) {
+	asked := make([]Q, len(load))
+	for i, q := range load {
+		asked[i] = q.asked
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), b.timeout)
+	defer cancel()
+	answers, err := b.send(ctx, asked)
+	for i, q := range load {
+		if err != nil {
+			q.err = err
+		} else {
+			q.answer = answers[i]
+		}
+		close(q.done)
+	}
+}

@@ -1,0 +1,89 @@
+package queue
+
+import (
+	"strconv"
+	"strings"
+	"sync"
+)
+
+// end is one stay that is over.
+type end struct {
+	visitor string
+	place   int64
+	why     Why
+}
+
+// endLog is this gate's copy of the ends that can still refute a ticket or a
+// token. It is filled by the ticks and by what this gate ended itself.
+type endLog struct {
+	mu     sync.RWMutex
+	byID   map[string]loggedEnd
+	cursor int64 // number of the last end fetched
+	swept  int64 // room time of the last sweep
+}
+
+type loggedEnd struct {
+	place int64
+	why   Why
+	at    int64 // room time in milliseconds at which this gate heard of it
+}
+
+func (e *endLog) add(over end, now int64) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.byID == nil {
+		e.byID = make(map[string]loggedEnd)
+	}
+	if known, ok := e.byID[over.visitor]; !ok || known.place <= over.place {
+		e.byID[over.visitor] = loggedEnd{place: over.place, why: over.why, at: now}
+	}
+}
+
+func (e *endLog) find(visitor string, place int64) (Why, bool) {
+	e.mu.RLock()
+	defer e.mu.RUnlock()
+	over, ok := e.byID[visitor]
+	if !ok || over.place < place {
+		return "", false
+	}
+	return over.why, true
+}
+
+// sweep forgets what was heard of before the given room time, at most once a
+// minute of it.
+func (e *endLog) sweep(now, before int64) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if now-e.swept < 60_000 {
+		return
+	}
+	e.swept = now
+	for visitor, over := range e.byID {
+		if over.at < before {
+			delete(e.byID, visitor)
+		}
+	}
+}
+
+func (e *endLog) last() int64 {
+	e.mu.RLock()
+	defer e.mu.RUnlock()
+	return e.cursor
+}
+
+// advance moves the cursor; back to the start when Redis lost its history.
+func (e *endLog) advance(to int64) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.cursor = to
+}
+
+// parseEnd reads "place why admission".
+func parseEnd(visitor, record string) (end, bool) {
+	parts := strings.Fields(record)
+	if len(parts) != 3 {
+		return end{}, false
+	}
+	place, err := strconv.ParseInt(parts[0], 10, 64)
+	return end{visitor: visitor, place: place, why: Why(parts[1])}, err == nil
+}

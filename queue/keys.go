@@ -1,0 +1,22 @@
+package queue
+
+// keys are the Redis keys of one room, in the order in which every script gets
+// them. They share one hash tag, so that they live in one slot of a cluster.
+// Nothing else in the program spells a key.
+func keys(prefix, room string) []string {
+	tag := prefix + ":{" + room + "}:"
+	return []string{
+		tag + "room",     // HASH clock, sequence, limits, bucket, state, counters
+		tag + "waiting",  // ZSET visitor -> place
+		tag + "fresh",    // ZSET visitor -> place
+		tag + "due",      // HASH visitor -> due
+		tag + "away",     // ZSET visitor -> due
+		tag + "place",    // HASH visitor -> place
+		tag + "slots",    // ZSET visitor -> lease end
+		tag + "leases",   // HASH visitor -> lease
+		tag + "unproven", // SET  visitor
+		tag + "lapses",   // HASH visitor -> count
+		tag + "ended",    // ZSET visitor -> number of the end
+		tag + "ends",     // HASH visitor -> end
+	}
+}

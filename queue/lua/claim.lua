@@ -1,0 +1,42 @@
+-- claim.lua: passes are taken into use, many in one call.
+-- KEYS    as room.lua
+-- ARGV[2…] visitor, admission, place of each pass
+-- returns {header, standing…}, one standing for each pass in order
+--
+-- Repeatable: who claimed already gets the same lease again, so an answer that
+-- was lost can be asked for once more. Only the very admission counts; a slot
+-- given on is never revived. A lease past its end that nobody wanted is still
+-- its holder's, and the session starts anew from now.
+
+local function claim(visitor, admission, place)
+  local lease = lease_of(visitor)
+  if lease and lease.admission == admission then
+    if lease.stage == 'ready' then
+      lease.stage, lease.started = 'active', now
+      add('claimed', 1)
+    elseif lease.ends > now then
+      return standing(visitor)
+    end
+    lease.ends = now + call.session
+    if call.session_max > 0 then lease.ends = math.min(lease.ends, lease.started + call.session_max) end
+    if lease.ends <= now then
+      finish(visitor, lease.place, lease.admission, 'expired')
+      return ended_standing({ place = lease.place, why = 'expired', admission = admission })
+    end
+    put_lease(visitor, lease)
+    redis.call('SREM', UNPROVEN, visitor)
+    redis.call('HDEL', LAPSES, visitor)
+    return standing(visitor)
+  end
+  local stay = end_of(visitor, place)
+  if stay then return ended_standing(stay) end
+  return standing(visitor)
+end
+
+local answers = { false }
+for i = 2, #ARGV, 3 do
+  answers[#answers + 1] = claim(ARGV[i], ARGV[i + 1], tonumber(ARGV[i + 2]))
+end
+save()
+answers[1] = header()
+return answers

@@ -1,0 +1,18 @@
+-- configure.lua: a gate writes the limits and the lasting state of its file.
+-- KEYS    as room.lua
+-- ARGV[2] slots, ARGV[3] rate a minute, ARGV[4] burst, ARGV[5] state
+-- returns {header}
+--
+-- Idempotent. A new room starts with a full bucket; changed limits never add to
+-- what is in it.
+
+room.slots, room.rate, room.burst = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
+room.state = ARGV[5]
+if room.rate > 0 and not room.tokens then
+  room.tokens, room.filled = room.burst * TOKEN, now
+elseif room.rate > 0 then
+  room.tokens = math.min(room.tokens, room.burst * TOKEN)
+end
+redis.call('HSET', ROOM, 'slots', int(room.slots), 'rate', int(room.rate), 'burst', int(room.burst), 'state', room.state)
+save()
+return { header() }

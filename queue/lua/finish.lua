@@ -1,0 +1,38 @@
+-- finish.lua: stays end, many in one call: somebody left, or a pass was given back.
+-- KEYS    as room.lua
+-- ARGV[2…] visitor, admission, place, why of each; an empty admission means
+--          whatever the visitor holds, a place or a pass
+-- returns {header, standing…}, one standing for each in order
+--
+-- Idempotent: one end is one record and frees its slot once; repeated, it tells
+-- how the stay ended. A pass named by its admission ends only itself: a later
+-- admission of the same visitor is not touched. What Redis does not know is
+-- recorded all the same, so that no ticket brings it back. The next person gets
+-- the slot in the same call. It removes before it writes, so that leaving works
+-- in a Redis that is out of memory.
+
+local function over(visitor, admission, place, why)
+  local lease = lease_of(visitor)
+  if lease and (admission == '' or admission == lease.admission) then
+    finish(visitor, lease.place, lease.admission, why)
+    return { place = lease.place, why = why, admission = lease.admission }
+  end
+  local stay = end_of(visitor, place)
+  if stay then return stay end
+  if lease then return nil end
+  local part, at = where(visitor)
+  if part and admission ~= '' then return nil end
+  place = math.max(place, at or 0)
+  finish(visitor, place, admission == '' and '-' or admission, why)
+  return { place = place, why = why, admission = admission }
+end
+
+local answers = { false }
+for i = 2, #ARGV, 4 do
+  local stay = over(ARGV[i], ARGV[i + 1], tonumber(ARGV[i + 2]), ARGV[i + 3])
+  answers[#answers + 1] = stay and ended_standing(stay) or standing(ARGV[i])
+end
+admit(0)
+save()
+answers[1] = header()
+return answers

@@ -1,0 +1,88 @@
+package queue
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Options are a room's settings as one gate knows them. Durations are obeyed as
+// the calling gate states them; the limits live in Redis and are written there
+// by Line.Configure, so that all gates obey the same.
+type Options struct {
+	Redis   redis.Scripter // required
+	Room    string         // required; part of every key
+	Prefix  string         // of every key; "qg" when empty
+	Gate    string         // this process's name in the room; random when empty
+	Timeout time.Duration  // of all Redis work of one call, waiting for a batch included; 100 ms when 0
+
+	Limits   Limits // at least one of Slots and PerMinute; Burst 0 means one second's worth, at least 1
+	QueueAll bool   // nobody new gets in
+
+	Session        time.Duration // lease of an active visitor; 5 min when 0
+	SessionMax     time.Duration // absolute end after the claim; 0 means none
+	ClaimWindow    time.Duration // how long a ready pass is kept for its visitor; 90 s when 0
+	PresenceWindow time.Duration // how late a sign of life may be; 10 s when 0
+	WaitingTimeout time.Duration // how long the place of an absent visitor is kept; 30 min when 0
+	MaxWaiting     int64         // beyond it newcomers get no place; 0 means unbounded
+
+	Log *slog.Logger // nothing is logged when nil
+}
+
+func (o Options) withDefaults() Options {
+	if o.Prefix == "" {
+		o.Prefix = "qg"
+	}
+	if o.Gate == "" {
+		o.Gate = rand.Text()
+	}
+	defaults := []struct {
+		value *time.Duration
+		to    time.Duration
+	}{
+		{&o.Timeout, 100 * time.Millisecond}, {&o.Session, 5 * time.Minute}, {&o.ClaimWindow, 90 * time.Second},
+		{&o.PresenceWindow, 10 * time.Second}, {&o.WaitingTimeout, 30 * time.Minute},
+	}
+	for _, d := range defaults {
+		if *d.value == 0 {
+			*d.value = d.to
+		}
+	}
+	if o.Limits.PerMinute > 0 && o.Limits.Burst == 0 {
+		o.Limits.Burst = max(1, o.Limits.PerMinute/60)
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	return o
+}
+
+func (o Options) validate() error {
+	var problems []error
+	if o.Redis == nil {
+		problems = append(problems, errors.New("queue: Options.Redis is required"))
+	}
+	if o.Room == "" {
+		problems = append(problems, errors.New("queue: Options.Room is required"))
+	}
+	l := o.Limits
+	if l.Slots < 0 || l.PerMinute < 0 || l.Burst < 0 || l.Slots+l.PerMinute == 0 {
+		problems = append(problems, errors.New("queue: Options.Limits needs Slots or PerMinute above 0, and none below"))
+	}
+	if l.Burst > l.PerMinute {
+		problems = append(problems, fmt.Errorf("queue: Options.Limits.Burst %d is above PerMinute %d", l.Burst, l.PerMinute))
+	}
+	for name, d := range map[string]time.Duration{
+		"Timeout": o.Timeout, "Session": o.Session, "SessionMax": o.SessionMax, "ClaimWindow": o.ClaimWindow,
+		"PresenceWindow": o.PresenceWindow, "WaitingTimeout": o.WaitingTimeout,
+	} {
+		if d < 0 {
+			problems = append(problems, fmt.Errorf("queue: Options.%s is negative", name))
+		}
+	}
+	return errors.Join(problems...)
+}

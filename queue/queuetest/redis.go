@@ -1,0 +1,130 @@
+// Package queuetest starts the Redis servers that tests of the line run against:
+// a real redis-server on a socket of its own, and the embedded one.
+package queuetest
+
+import (
+	"context"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/queuegate/queuegate/queue"
+)
+
+// Timeout is what the clients of tests allow one command: a machine that is
+// busy with other tests must not decide a verdict.
+const Timeout = 10 * time.Second
+
+// Backends are the servers every test of the line runs on, by name.
+func Backends() map[string]func(testing.TB) *redis.Client {
+	return map[string]func(testing.TB) *redis.Client{"redis": Real, "embedded": Embedded}
+}
+
+// Real returns a client of a new redis-server that ends with the test.
+func Real(t testing.TB) *redis.Client {
+	t.Helper()
+	return Start(t).Client(t)
+}
+
+// Embedded returns a client of a new embedded Redis, reached without a socket.
+func Embedded(t testing.TB) *redis.Client {
+	t.Helper()
+	m := miniredis.NewMiniRedis()
+	t.Cleanup(m.Close)
+	client, err := queue.NewClient(queue.ClientOptions{
+		Timeout: Timeout,
+		Dial:    func(context.Context, string, string) (net.Conn, error) { return m.Dial() },
+	})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = client.Close() })
+	return client
+}
+
+// Server is one redis-server process.
+type Server struct {
+	Addr string // 127.0.0.1:port
+	URL  string // redis://127.0.0.1:port
+	dir  string
+	args []string
+	cmd  *exec.Cmd
+}
+
+// Start starts a redis-server on a free port of the loopback interface, without
+// persistence unless args say otherwise, in a folder that the test removes. A
+// missing redis-server fails the test: it is never skipped.
+func Start(t testing.TB, args ...string) *Server {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	port := listener.Addr().(*net.TCPAddr).Port
+	require.NoError(t, listener.Close())
+	dir, err := os.MkdirTemp("", "queuegate-redis-")
+	require.NoError(t, err)
+	s := &Server{Addr: net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), dir: dir}
+	s.URL = "redis://" + s.Addr
+	s.args = append([]string{
+		"--port", strconv.Itoa(port), "--bind", "127.0.0.1", "--dir", dir, "--save", "", "--appendonly", "no",
+		"--logfile", filepath.Join(dir, "redis.log"), "--enable-debug-command", "local",
+	}, args...)
+	s.Resume(t)
+	t.Cleanup(func() {
+		s.Kill()
+		_ = os.RemoveAll(dir)
+	})
+	return s
+}
+
+// Resume starts the server again after Kill, in the same folder on the same port.
+func (s *Server) Resume(t testing.TB) {
+	t.Helper()
+	binary, err := exec.LookPath("redis-server")
+	require.NoError(t, err, "install redis-server (Debian: apt-get install -y redis-server)")
+	s.cmd = exec.Command(binary, s.args...)
+	s.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	require.NoError(t, s.cmd.Start())
+	client := s.Client(t)
+	defer func() { _ = client.Close() }()
+	require.Eventually(t, func() bool {
+		return client.Ping(context.Background()).Err() == nil
+	}, 20*time.Second, 5*time.Millisecond, "redis-server does not answer on %s", s.Addr)
+}
+
+// Kill ends the server at once, as a crash does. Killing twice is harmless.
+func (s *Server) Kill() {
+	if s.cmd == nil || s.cmd.Process == nil {
+		return
+	}
+	_ = s.cmd.Process.Kill()
+	_ = s.cmd.Wait()
+	s.cmd = nil
+}
+
+// Freeze stops the server without closing its connections; Thaw lets it go on.
+func (s *Server) Freeze(t testing.TB) {
+	t.Helper()
+	require.NoError(t, s.cmd.Process.Signal(syscall.SIGSTOP))
+}
+
+// Thaw continues a frozen server.
+func (s *Server) Thaw(t testing.TB) {
+	t.Helper()
+	require.NoError(t, s.cmd.Process.Signal(syscall.SIGCONT))
+}
+
+// Client returns a new client as the gate uses it, closed with the test.
+func (s *Server) Client(t testing.TB) *redis.Client {
+	t.Helper()
+	client, err := queue.NewClient(queue.ClientOptions{URL: s.URL, Timeout: Timeout})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = client.Close() })
+	return client
+}

@@ -1,0 +1,103 @@
+package queue
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"time"
+)
+
+const (
+	// tickEvery is how often a gate moves the room: for promptness only, every
+	// poll moves it as well.
+	tickEvery = 500 * time.Millisecond
+	// endsPage is how many ends one tick fetches.
+	endsPage = 1000
+	// tickTimeout bounds one tick; it serves nobody's request, so it may take
+	// longer than those.
+	tickTimeout = 2 * time.Second
+)
+
+// Run keeps the room moving until ctx ends: it writes the limits, ticks twice a
+// second, and follows the ends of stays. Any number of gates run it side by side
+// and none is needed: a killed one costs nothing. Errors are logged when they
+// begin and when they are over, not each time.
+func (l *Line) Run(ctx context.Context) error {
+	wait := time.Duration(0)
+	troubled := false
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(wait):
+		}
+		again, err := l.step(ctx)
+		switch {
+		case err != nil && ctx.Err() != nil:
+			return ctx.Err()
+		case err != nil && !troubled:
+			l.opts.Log.WarnContext(ctx, "redis lost", "room", l.opts.Room, "error", err.Error())
+		case err == nil && troubled:
+			l.opts.Log.InfoContext(ctx, "redis back", "room", l.opts.Room)
+		}
+		troubled = err != nil
+		wait = tickEvery - tickEvery/10 + rand.N(tickEvery/5)
+		if again {
+			wait = 0
+		}
+	}
+}
+
+// step is one tick, with the limits written first when Redis holds none.
+func (l *Line) step(ctx context.Context) (again bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, tickTimeout)
+	defer cancel()
+	if k := l.known.Load(); k == nil || k.room.State == Unconfigured {
+		if err := l.Configure(ctx); err != nil {
+			return false, err
+		}
+	}
+	return l.Tick(ctx)
+}
+
+// Tick moves the room once: overdue people step aside, the front is admitted,
+// expired leases are given on, new ends are fetched. It returns true when it
+// stopped at the bound of one call and should be called again at once.
+func (l *Line) Tick(ctx context.Context) (again bool, err error) {
+	cursor := l.log.last()
+	before := l.known.Load()
+	r, err := l.run(ctx, l.scripts.tick, 0, cursor, endsPage)
+	if err != nil {
+		return false, err
+	}
+	if before != nil && before.room.Epoch != r.room.Epoch {
+		// Redis lost its history: its numbers of ends may begin anew.
+		l.log.advance(0)
+	}
+	f := &fields{values: r.rest}
+	again = f.number() == 1
+	n := 0
+	for f.err == nil && f.at < len(f.values) {
+		number, visitor, record := f.number(), f.text(), f.text()
+		over, ok := parseEnd(visitor, record)
+		if f.err == nil && !ok {
+			f.err = fmt.Errorf("%w: end of a stay", ErrReply)
+		}
+		if f.err != nil {
+			break
+		}
+		l.log.add(over, r.room.Now)
+		l.log.advance(number)
+		n++
+	}
+	if f.err != nil {
+		return false, f.err
+	}
+	l.log.sweep(r.room.Now, r.room.Now-l.keepEnds().Milliseconds())
+	return again || n == endsPage, nil
+}
+
+// keepEnds is how long an end can refute something: as in tick.lua.
+func (l *Line) keepEnds() time.Duration {
+	return max(l.opts.WaitingTimeout+100*time.Second, l.opts.Session, l.opts.ClaimWindow)
+}

@@ -1,0 +1,189 @@
+package queue
+
+import (
+	"context"
+	_ "embed" // the Lua files are part of the program
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+//go:embed lua/room.lua
+var roomLua string
+
+//go:embed lua/join.lua
+var joinLua string
+
+//go:embed lua/touch.lua
+var touchLua string
+
+//go:embed lua/claim.lua
+var claimLua string
+
+//go:embed lua/renew.lua
+var renewLua string
+
+//go:embed lua/finish.lua
+var finishLua string
+
+//go:embed lua/tick.lua
+var tickLua string
+
+//go:embed lua/configure.lua
+var configureLua string
+
+// scripts are the compiled operations of a room; each is room.lua and its own
+// file. The server keeps them by hash: an unknown hash (a restart, a failover,
+// SCRIPT FLUSH) costs one more round trip inside the same call.
+type scripts struct {
+	join, touch, claim, renew, finish, tick, configure *redis.Script
+}
+
+func newScripts() scripts {
+	script := func(body string) *redis.Script { return redis.NewScript(roomLua + body) }
+	return scripts{
+		join: script(joinLua), touch: script(touchLua), claim: script(claimLua), renew: script(renewLua),
+		finish: script(finishLua), tick: script(tickLua), configure: script(configureLua),
+	}
+}
+
+// call is what every script is told first, as JSON. Times are milliseconds.
+type call struct {
+	Gate           string `json:"gate"`
+	Now            int64  `json:"now"`     // room time of this gate's last answer
+	Epoch          int64  `json:"epoch"`   // epoch of this gate's last answer
+	Highest        int64  `json:"highest"` // highest place anything in this call shows
+	Session        int64  `json:"session"`
+	SessionMax     int64  `json:"session_max"`
+	ClaimWindow    int64  `json:"claim_window"`
+	PresenceWindow int64  `json:"presence_window"`
+	WaitingTimeout int64  `json:"waiting_timeout"`
+	MaxWaiting     int64  `json:"max_waiting"`
+}
+
+// reply is one script's answer: the room, and what follows it.
+type reply struct {
+	room     Room
+	admitted int64 // admissions ever, for the flow
+	rest     []any
+}
+
+// run calls one script with a context of its own: a visitor who hangs up must
+// not break a connection that others share.
+func (l *Line) run(ctx context.Context, script *redis.Script, highest int64, args ...any) (reply, error) {
+	head, err := json.Marshal(l.callHeader(highest))
+	if err != nil {
+		return reply{}, fmt.Errorf("queue: encode call: %w", err)
+	}
+	sent := time.Now()
+	raw, err := script.Run(ctx, l.opts.Redis, l.keys, append([]any{head}, args...)...).Slice()
+	if err != nil {
+		l.up.Store(false)
+		return reply{}, fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
+	answer, err := parseReply(raw)
+	if err != nil {
+		return reply{}, err
+	}
+	l.learn(answer, sent)
+	return answer, nil
+}
+
+// headerLength and standingLength are how many values room.lua's header() and
+// standing() return.
+const (
+	headerLength   = 11
+	standingLength = 12
+)
+
+// fields reads a script's list of texts and integers; the first value that is
+// not what it should be is kept and reported once, at the end.
+type fields struct {
+	values []any
+	at     int
+	err    error
+}
+
+func (f *fields) text() string {
+	if f.at >= len(f.values) {
+		f.err = fmt.Errorf("%w: too few values (%d)", ErrReply, len(f.values))
+		return ""
+	}
+	value := f.values[f.at]
+	f.at++
+	switch v := value.(type) {
+	case string:
+		return v
+	case int64:
+		return strconv.FormatInt(v, 10)
+	default:
+		f.err = fmt.Errorf("%w: value %d is a %T", ErrReply, f.at, value)
+		return ""
+	}
+}
+
+func (f *fields) number() int64 {
+	text := f.text()
+	if f.err != nil {
+		return 0
+	}
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		f.err = fmt.Errorf("%w: value %d is not a whole number", ErrReply, f.at)
+	}
+	return n
+}
+
+func parseReply(raw []any) (reply, error) {
+	if len(raw) == 0 {
+		return reply{}, fmt.Errorf("%w: empty", ErrReply)
+	}
+	head, ok := raw[0].([]any)
+	if !ok || len(head) != headerLength {
+		return reply{}, fmt.Errorf("%w: header of %d values", ErrReply, len(head))
+	}
+	f := &fields{values: head}
+	answer := reply{rest: raw[1:]}
+	answer.room = Room{
+		Now: f.number(), Clock: time.UnixMilli(f.number()), Epoch: f.number(), Generation: f.number(),
+		State: RoomState(f.text()), Waiting: f.number(), Holding: f.number(),
+		Limits: Limits{Slots: f.number(), PerMinute: f.number(), Burst: f.number()},
+	}
+	answer.admitted = f.number()
+	return answer, f.err
+}
+
+// standings reads one standing for each of n visitors.
+func (r reply) standings(n int) ([]Standing, error) {
+	if len(r.rest) != n {
+		return nil, fmt.Errorf("%w: %d standings for %d visitors", ErrReply, len(r.rest), n)
+	}
+	out := make([]Standing, n)
+	for i, raw := range r.rest {
+		values, ok := raw.([]any)
+		if !ok || len(values) != standingLength {
+			return nil, fmt.Errorf("%w: standing of %d values", ErrReply, len(values))
+		}
+		f := &fields{values: values}
+		s := Standing{
+			State: State(f.text()), Why: Why(f.text()), Refusal: Refusal(f.text()),
+			Place: f.number(), Ahead: f.number(), Poll: time.Duration(f.number()) * time.Millisecond,
+			Seen: f.number(), Due: f.number(), Room: r.room,
+		}
+		admission := f.text()
+		lease := Lease{Admission: admission, Place: f.number(), End: f.number(), Started: f.number()}
+		if f.err != nil {
+			return nil, f.err
+		}
+		if s.State == Ready || s.State == Active {
+			lease.Until = r.room.Clock.Add(time.Duration(lease.End-r.room.Now) * time.Millisecond)
+			s.Lease = lease
+		}
+		s.Waiting = r.room.Waiting
+		out[i] = s
+	}
+	return out, nil
+}
