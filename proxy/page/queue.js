@@ -1,0 +1,311 @@
+(function () {
+  'use strict';
+  // Old browsers are people, too: no syntax later than 2017, and no fetch means
+  // loading the page again.
+  const byId = function (id) { return document.getElementById(id); };
+  const main = byId('queue');
+  const data = main.dataset;
+  const words = JSON.parse(byId('words').textContent);
+  const posted = 'posted' in data;
+  const still = 'still' in data;
+  const first = data.state;
+  const every = Number(data.poll) || 0;
+  const inLine = ['waiting', 'paused', 'queue_all'];
+  const HANG = 15000, SLOWEST = 30000, SAY = 60000, CROWDED = 120000;
+
+  let state = first;
+  let timer = 0;
+  let busy = false;
+  let over = false;     // nothing more to ask for
+  let leaving = false;  // the next page is on its way
+  let asked = 0;        // when the last answer or failure came
+  let failures = 0;
+  let strangers = 0;    // answers that do not know us although we hold a place
+  let saidAt = Date.now();
+  let saidText = null;
+
+  function show(id, on) { const e = byId(id); if (e) { e.hidden = !on; } }
+  function put(id, text) { const e = byId(id); if (e && e.textContent !== text) { e.textContent = text; } }
+  function title(text) { document.title = text.replace('{shop}', function () { return words.shop; }); }
+  function number(n) { return n.toLocaleString(words.lang); }
+  function count(form, n) {
+    if (n === 0 && form.zero) { return form.zero; }
+    return n === 1 ? form.one : form.other.replace('{n}', number(n));
+  }
+  // The session store is refused where cookies are; then there is no memory.
+  function stored(key, value) {
+    try {
+      const name = 'queuegate:' + data.room + ':' + key;
+      if (value === undefined) { return JSON.parse(sessionStorage.getItem(name)); }
+      sessionStorage.setItem(name, JSON.stringify(value));
+    } catch (e) { /* no memory */ }
+    return null;
+  }
+
+  function enter(next) {
+    if (next === state) { return; }
+    state = next;
+    data.state = next;
+    document.querySelectorAll('[data-when]').forEach(function (e) {
+      e.hidden = e.dataset.when.split(' ').indexOf(next) < 0;
+    });
+    title(words.titles[next]);
+    const heading = document.querySelector('[data-when="' + next + '"] h1');
+    if (next === 'ready') {
+      put('called', heading.textContent);
+    } else {
+      saidAt = 0;
+      say(heading.textContent + '. ' + heading.parentNode.querySelector('p').textContent);
+    }
+  }
+
+  // Spoken at most once a minute and only when it changed; the page as it came
+  // is read anyway, so nothing is spoken at first.
+  function say(text) {
+    if (saidText === null && saidAt !== 0) { saidText = text; return; }
+    if (text === saidText || Date.now() - saidAt < SAY) { return; }
+    saidText = text;
+    saidAt = Date.now();
+    put('said', text);
+  }
+
+  function step(seconds) {
+    for (let i = 0; i < words.wait_steps.length; i++) {
+      const s = words.wait_steps[i];
+      if (seconds < s.under || !s.under) { return s; }
+    }
+    return null;
+  }
+
+  function numbers(s) {
+    const known = typeof s.position === 'number' && s.position > 0;
+    const wait = typeof s.estimated_wait_seconds === 'number' ? step(s.estimated_wait_seconds) : null;
+    const text = wait ? wait.text : words.wait_unknown;
+    let spoken = '';
+    put('wait', text);
+    show('place', known);
+    show('behind-row', known);
+    if (known && byId('position')) {
+      put('position', number(s.position));
+      put('behind', count(words.people, Math.max(0, s.behind || 0)));
+      moved(s);
+      spoken = words.number.replace('{n}', number(s.position)) + '. ';
+    }
+    if (state === 'waiting') {
+      title(wait ? words.wait_title.replace('{wait}', wait.short) : words.titles.waiting);
+    }
+    say(spoken + words.wait + ': ' + text);
+  }
+
+  // Progress is measured from the first number this tab was shown in this stay,
+  // and shown once the place has moved.
+  function moved(s) {
+    let from = stored('from');
+    if (!from || from.stay !== s.joined_at || from.position < s.position) {
+      from = { stay: s.joined_at, position: s.position };
+      stored('from', from);
+    }
+    const steps = from.position - s.position;
+    show('moved-row', steps > 0);
+    if (steps > 0) {
+      byId('progress').max = from.position;
+      byId('progress').value = steps;
+      put('moved', count(words.places, steps));
+    }
+  }
+
+  function checked() {
+    let time = byId('time');
+    const now = new Date();
+    if (time) {
+      time.dateTime = now.toISOString();
+      time.textContent = now.toLocaleTimeString(words.lang);
+    }
+  }
+
+  function notice(text) {
+    const e = byId('message');
+    if (e.dataset.own === undefined) { e.dataset.own = e.textContent; }
+    const now = text || e.dataset.own;
+    put('message', now);
+    e.hidden = !now;
+  }
+
+  // Loads the page of the turn: this very address with query and fragment, or
+  // the way back when this page answered a form, which is never sent twice. If
+  // loads follow each other quickly they slow down, whatever the reason.
+  function go(turn) {
+    if (leaving || over) { return; }
+    if (turn) { enter('ready'); }
+    if (still) { over = turn; return; }
+    const now = Date.now();
+    const loads = (stored('loads') || []).filter(function (t) { return t <= now && now - t < CROWDED; });
+    const pause = loads.length < 2 ? 0 : Math.min(SLOWEST, 1000 * Math.pow(2, loads.length - 1));
+    if (turn && loads.length >= 3) { show('cookies', true); }
+    leaving = true;
+    timer = setTimeout(function () {
+      stored('loads', loads.concat(Date.now()).slice(-8));
+      const here = new URL(data.here || location.href, location.href);
+      if (posted) {
+        location.replace(here.href);
+      } else if (here.pathname + here.search === location.pathname + location.search) {
+        location.reload();
+      } else {
+        location.replace(here.href + (here.hash ? '' : location.hash));
+      }
+    }, pause);
+  }
+
+  function end(next) {
+    over = true;
+    clearTimeout(timer);
+    if (next) { enter(next); }
+  }
+
+  function stranger(s) {
+    if (inLine.indexOf(first) < 0) {
+      // This page came without a place: when the line is open, ask for one.
+      if (s.room_state === 'closed' || s.room_state === 'sold_out') { enter(s.room_state); }
+      else if (s.room_state === 'degraded') { enter('unreachable'); }
+      else { go(false); }
+      return;
+    }
+    strangers++;
+    if (strangers > 1) {
+      show('cookies', true);
+      end();
+    }
+  }
+
+  function follow(s) {
+    switch (s.status) {
+      case 'ready':
+      case 'active': go(true); return;
+      case 'expired':
+      case 'left':
+      case 'released': end('ended'); return;
+      case 'not_entered': stranger(s); return;
+      case 'full': enter('full'); return;
+      case 'waiting': break;
+      default: return;
+    }
+    strangers = 0;
+    switch (s.room_state) {
+      case 'suspended': go(true); return;
+      case 'scheduled': enter('queue_all'); break;
+      case 'paused':
+      case 'queue_all':
+      case 'closed':
+      case 'sold_out':
+      case 'degraded': enter(s.room_state); break;
+      default: enter('waiting');
+    }
+    numbers(s);
+  }
+
+  function later(ms) {
+    clearTimeout(timer);
+    if (!over && !leaving) { timer = setTimeout(poll, ms); }
+  }
+
+  function failed(retry) {
+    failures++;
+    show('reconnecting', failures > 1 || retry === undefined);
+    const grown = Math.min(SLOWEST, 1000 * Math.pow(2, failures)) * (0.5 + Math.random() / 2);
+    later(Math.max(grown, retry || 0));
+  }
+
+  function took(answer, s) {
+    const retry = 1000 * (Number(answer.headers.get('Retry-After')) || 0);
+    if (typeof s.status !== 'string') { // a problem, not a place
+      failed(answer.status === 429 ? retry : undefined);
+      return;
+    }
+    failures = 0;
+    show('reconnecting', false);
+    checked();
+    notice(s.message);
+    follow(s);
+    const next = Math.max(Number(s.poll_after_ms) || every || 5000, answer.status === 429 ? retry : 0);
+    later(Math.min(Math.max(next, 1000), 120000));
+  }
+
+  // One call at a time. A call that hangs counts as failed after 15 seconds.
+  function poll() {
+    clearTimeout(timer);
+    if (busy || over || leaving) { return; }
+    busy = true;
+    let open = true;
+    const abort = window.AbortController ? new AbortController() : null;
+    function done(f) {
+      return function (x) {
+        if (!open) { return; }
+        open = false;
+        clearTimeout(limit);
+        busy = false;
+        asked = Date.now();
+        f(x);
+      };
+    }
+    const lost = done(function () { failed(); });
+    const limit = setTimeout(function () { lost(); if (abort) { abort.abort(); } }, HANG);
+    fetch(data.statusUrl, {
+      credentials: 'same-origin', cache: 'no-store', headers: { Accept: 'application/json' },
+      signal: abort ? abort.signal : undefined
+    }).then(function (answer) {
+      if ((answer.headers.get('Content-Type') || '').indexOf('json') < 0) { throw new Error('not JSON'); }
+      return answer.json().then(function (s) {
+        if (!s || typeof s !== 'object') { throw new Error('no answer'); }
+        return function () { took(answer, s); };
+      });
+    }).then(done(function (f) { f(); }), lost);
+  }
+
+  function wake() {
+    if (document.visibilityState !== 'hidden' && Date.now() - asked > 1000 && data.statusUrl && every) { poll(); }
+  }
+
+  function leave() {
+    if (!window.confirm(words.leave_confirm)) { return; }
+    put('leave-failed', '');
+    fetch(data.leaveUrl, { method: 'DELETE', credentials: 'same-origin', headers: { Accept: 'application/json' } })
+      .then(function (answer) { if (!answer.ok) { throw new Error(String(answer.status)); } end('ended'); })
+      .catch(function () { put('leave-failed', words.leave_failed); });
+  }
+
+  // While the line answers, "check now" asks it in place; otherwise the link
+  // does what it does without a script.
+  function check(e) {
+    if (over || leaving || failures || still) { return; }
+    e.preventDefault();
+    wake();
+  }
+
+  const time = byId('time');
+  if (time) { time.textContent = new Date(time.dateTime).toLocaleTimeString(words.lang); }
+  if (!window.fetch || !data.statusUrl) {
+    if (every && !still && first !== 'ended') { setTimeout(function () { go(false); }, Math.max(every, 5000)); }
+    return;
+  }
+  if (navigator.cookieEnabled === false) {
+    show('cookies', true);
+    return;
+  }
+  if (byId('leave')) {
+    show('leaving', true);
+    byId('leave').addEventListener('click', leave);
+  }
+  if (first === 'ended' || !every || (posted && first === 'shop_down')) { return; }
+  byId('check').addEventListener('click', check);
+  document.addEventListener('visibilitychange', wake);
+  window.addEventListener('online', wake);
+  window.addEventListener('pageshow', function (e) {
+    if (!e.persisted) { return; }
+    leaving = false; // back from where we went: see whether to go forward again
+    busy = false;
+    wake();
+  });
+  // The first question follows at once where there is a place: it is the sign
+  // that somebody is here. A page that came without one waits its time.
+  if (inLine.indexOf(first) >= 0 || first === 'ready') { poll(); } else { later(Math.max(every, 5000)); }
+})();
