@@ -1,0 +1,179 @@
+package token
+
+import (
+	"crypto/hkdf"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"time"
+)
+
+const (
+	ticketVersion = 1
+	ticketMAC     = 16   // bytes of the HMAC that are kept: 128 bits
+	maxReturn     = 1024 // bytes of Ticket.Return
+)
+
+// Ticket is a place in line.
+type Ticket struct {
+	// Visitor who holds the place, as ValidVisitor wants it.
+	Visitor string
+
+	// Place is the sequence number in the line; Generation and Epoch say of which
+	// line. 0 to 2^53-1 each.
+	Place, Generation, Epoch int64
+
+	// Joined is the Redis TIME of the join. Open returns it in UTC and in whole
+	// milliseconds; zero stays zero.
+	Joined time.Time
+
+	// Seen is the room time in milliseconds of the last recorded sign of life, Due
+	// that until which it counts.
+	Seen, Due int64
+
+	// Ahead is the number of people in front as last shown, -1 when none was.
+	Ahead int64
+
+	// Return is where to go back to: a target on this site that starts with one
+	// slash, at most 1024 bytes; may be empty.
+	Return string
+}
+
+// Tickets seals and opens tickets. It never changes and is safe for use by any number
+// of goroutines.
+type Tickets struct {
+	key []byte
+}
+
+// NewTickets returns the Tickets of an identity secret of at least 32 bytes. All gates
+// of an installation need the same one.
+func NewTickets(identitySecret []byte) (*Tickets, error) {
+	if len(identitySecret) < minSecret {
+		return nil, fmt.Errorf("token: identity secret has %d bytes, want at least %d random ones",
+			len(identitySecret), minSecret)
+	}
+	key, err := hkdf.Key(sha256.New, identitySecret, nil, "queuegate ticket v1", 32)
+	if err != nil {
+		return nil, fmt.Errorf("token: ticket key: %w", err)
+	}
+	return &Tickets{key: key}, nil
+}
+
+// Format prints the name of the type and no key, whatever the verb.
+func (t *Tickets) Format(s fmt.State, _ rune) { _, _ = io.WriteString(s, "token.Tickets") }
+
+// Seal returns the ticket of k for room in characters that need no quoting in a cookie
+// or header, less than 200 of them without Return. A Return that does not lead back to
+// this site, or is too long, is left out. A ticket that Open would refuse for another
+// reason (no valid visitor, a number out of range) gives "".
+func (t *Tickets) Seal(room string, k Ticket) string {
+	if k.check() != nil {
+		return ""
+	}
+	if !localTarget(k.Return) {
+		k.Return = ""
+	}
+	b := make([]byte, 0, 128+len(k.Return))
+	b = append(b, ticketVersion)
+	b = append(b, k.Visitor...)
+	for _, n := range [...]int64{k.Place, k.Generation, k.Epoch, k.joined(), k.Seen, k.Due, k.Ahead + 1} {
+		b = binary.AppendUvarint(b, uint64(n))
+	}
+	b = append(b, k.Return...)
+	b = t.appendMAC(b, room, b)
+	return base64.RawURLEncoding.EncodeToString(b)
+}
+
+// Open returns what the ticket raw says when it was sealed for this room with the same
+// secret. With any error (ErrMalformed, ErrSignature) the Ticket is zero, and the error
+// holds nothing of the ticket.
+func (t *Tickets) Open(room, raw string) (Ticket, error) {
+	if len(raw) > MaxSize || !base64url(raw) {
+		return Ticket{}, fmt.Errorf("%w: ticket is not 1 to %d base64url characters", ErrMalformed, MaxSize)
+	}
+	b, err := strict.DecodeString(raw)
+	if err != nil || len(b) < 1+visitorSize+ticketMAC || b[0] != ticketVersion {
+		return Ticket{}, fmt.Errorf("%w: not a ticket of version %d", ErrMalformed, ticketVersion)
+	}
+	body, mac := b[:len(b)-ticketMAC], b[len(b)-ticketMAC:]
+	if !hmac.Equal(t.appendMAC(nil, room, body), mac) {
+		return Ticket{}, fmt.Errorf("%w: ticket", ErrSignature)
+	}
+	return decodeTicket(body)
+}
+
+// decodeTicket reads what Seal wrote between version and MAC. It trusts nothing all
+// the same: the secret may have been used by a version that wrote otherwise.
+func decodeTicket(body []byte) (Ticket, error) {
+	k := Ticket{Visitor: string(body[1 : 1+visitorSize])}
+	rest := body[1+visitorSize:]
+	var joined int64
+	for _, to := range [...]*int64{&k.Place, &k.Generation, &k.Epoch, &joined, &k.Seen, &k.Due, &k.Ahead} {
+		n, size := binary.Uvarint(rest)
+		if size <= 0 || n > maxInteger {
+			return Ticket{}, fmt.Errorf("%w: number in ticket", ErrMalformed)
+		}
+		*to, rest = int64(n), rest[size:]
+	}
+	k.Ahead--
+	if joined != 0 {
+		k.Joined = time.UnixMilli(joined).UTC()
+	}
+	k.Return = string(rest)
+	if k.check() != nil || !localTarget(k.Return) {
+		return Ticket{}, fmt.Errorf("%w: content of ticket", ErrMalformed)
+	}
+	return k, nil
+}
+
+// appendMAC appends to dst the MAC of a ticket's body in a room. The length of the room
+// comes first, so that no room's name can reach into the body.
+func (t *Tickets) appendMAC(dst []byte, room string, body []byte) []byte {
+	h := hmac.New(sha256.New, t.key)
+	h.Write(binary.AppendUvarint(make([]byte, 0, 64), uint64(len(room))))
+	h.Write([]byte(room))
+	h.Write(body)
+	var sum [sha256.Size]byte
+	return append(dst, h.Sum(sum[:0])[:ticketMAC]...)
+}
+
+// joined is Joined in milliseconds, 0 when there is none.
+func (k Ticket) joined() int64 {
+	if k.Joined.IsZero() {
+		return 0
+	}
+	return k.Joined.UnixMilli()
+}
+
+func (k Ticket) check() error {
+	for _, n := range [...]int64{k.Place, k.Generation, k.Epoch, k.joined(), k.Seen, k.Due, k.Ahead + 1} {
+		if !integer(n) {
+			return ErrMalformed
+		}
+	}
+	if !ValidVisitor(k.Visitor) {
+		return ErrMalformed
+	}
+	return nil
+}
+
+// localTarget reports whether s may be sent to a browser as the place to return to. Two
+// slashes, a backslash that browsers read as one, or a control character that they drop
+// would lead to another site.
+func localTarget(s string) bool {
+	if s == "" {
+		return true
+	}
+	if len(s) > maxReturn || s[0] != '/' || len(s) > 1 && s[1] == '/' {
+		return false
+	}
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c == 0x7f || c == '\\' {
+			return false
+		}
+	}
+	return true
+}

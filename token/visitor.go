@@ -1,0 +1,68 @@
+package token
+
+import (
+	"crypto/hkdf"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base32"
+	"encoding/binary"
+)
+
+// visitorSize is the length of a visitor id: what crypto/rand.Text gives, 130 bits.
+const visitorSize = 26
+
+// NewVisitor returns an id for somebody not seen before: 130 random bits in 26
+// characters that nobody can guess.
+func NewVisitor() string {
+	// Cut, should a later Go make the text longer; 26 characters stay 130 bits.
+	return rand.Text()[:visitorSize]
+}
+
+// VisitorFromKey returns the same id for the same room, kind and value: kind says what
+// value is, for instance an idempotency key. Nobody without the secret can compute it
+// or tell what it was made of. With a secret under 32 bytes it returns "", which is
+// no valid id.
+func VisitorFromKey(identitySecret []byte, room, kind, value string) string {
+	if len(identitySecret) < minSecret {
+		return ""
+	}
+	mac := hmac.New(sha256.New, identitySecret)
+	mac.Write([]byte("queuegate visitor v1"))
+	// With the lengths, so that what ends one part and begins the next is signed too.
+	for _, part := range [...]string{room, kind, value} {
+		mac.Write(binary.BigEndian.AppendUint64(nil, uint64(len(part))))
+		mac.Write([]byte(part))
+	}
+	return base32.StdEncoding.EncodeToString(mac.Sum(nil))[:visitorSize]
+}
+
+// ValidVisitor reports whether s has the form of a visitor id: 26 characters of A-Z
+// and 2-7.
+func ValidVisitor(s string) bool {
+	if len(s) != visitorSize {
+		return false
+	}
+	for i := range len(s) {
+		c := s[i]
+		if (c < 'A' || 'Z' < c) && (c < '2' || '7' < c) {
+			return false
+		}
+	}
+	return true
+}
+
+// DeriveIdentitySecret returns the 32 byte secret for NewTickets and VisitorFromKey
+// when none is configured. It changes with the token secret: who rotates that while
+// people wait must set an identity secret of its own first. With a secret under 32
+// bytes it returns nil, which NewTickets refuses.
+func DeriveIdentitySecret(tokenSecret []byte) []byte {
+	if len(tokenSecret) < minSecret {
+		return nil
+	}
+	secret, err := hkdf.Key(sha256.New, tokenSecret, nil, "queuegate identity secret v1", 32)
+	if err != nil {
+		return nil
+	}
+	return secret
+}

@@ -1,0 +1,70 @@
+package token_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/queuegate/queuegate/token"
+)
+
+func TestVisitorsAreValidAndNeverTheSame(t *testing.T) {
+	t.Parallel()
+	seen := map[string]bool{}
+	for range 1000 {
+		v := token.NewVisitor()
+		require.True(t, token.ValidVisitor(v), v)
+		require.False(t, seen[v])
+		seen[v] = true
+	}
+}
+
+func TestVisitorFromKeyFollowsEveryPart(t *testing.T) {
+	t.Parallel()
+	first := token.VisitorFromKey(secret, room, "idempotency", "0123456789abcdef")
+	require.True(t, token.ValidVisitor(first), first)
+	require.Equal(t, first, token.VisitorFromKey(secret, room, "idempotency", "0123456789abcdef"))
+	for name, other := range map[string]string{
+		"secret":                     token.VisitorFromKey(oldSecret, room, "idempotency", "0123456789abcdef"),
+		"room":                       token.VisitorFromKey(secret, "drop", "idempotency", "0123456789abcdef"),
+		"kind":                       token.VisitorFromKey(secret, room, "account", "0123456789abcdef"),
+		"value":                      token.VisitorFromKey(secret, room, "idempotency", "0123456789abcdeg"),
+		"where kind and value part":  token.VisitorFromKey(secret, room, "idempotency0", "123456789abcdef"),
+		"where room and kind part":   token.VisitorFromKey(secret, room+"i", "dempotency", "0123456789abcdef"),
+		"all parts in one":           token.VisitorFromKey(secret, "", "", room+"idempotency0123456789abcdef"),
+		"a zero byte between a part": token.VisitorFromKey(secret, room, "idempotency\x00", "0123456789abcdef"),
+	} {
+		require.NotEqual(t, first, other, name)
+	}
+}
+
+// The same key must give the same visitor on every gate and in every version, or a
+// repeated join would take a second place.
+func TestVisitorFromKeyStaysTheSame(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, "NEDDKQFBIVVS2V44IYQ234AECB", token.VisitorFromKey(secret, room, "idempotency", "0123456789abcdef"))
+}
+
+func TestValidVisitor(t *testing.T) {
+	t.Parallel()
+	for s, want := range map[string]bool{
+		visitor:                        true,
+		"234567" + visitor[6:]:         true,
+		"":                             false,
+		visitor[:25]:                   false,
+		visitor + "A":                  false,
+		strings.ToLower(visitor):       false,
+		visitor[:25] + "0":             false,
+		visitor[:25] + "1":             false,
+		visitor[:25] + "8":             false,
+		visitor[:25] + "=":             false,
+		visitor[:25] + "\n":            false,
+		visitor[:25] + ":":             false,
+		visitor[:24] + "é":             false,
+		strings.Repeat(" ", 26):        false,
+		visitor[:12] + "}{" + "QUEUES": false,
+	} {
+		require.Equal(t, want, token.ValidVisitor(s), "%q", s)
+	}
+}
