@@ -49,7 +49,7 @@ var ErrState = errors.New("page: unknown state")
 // Limits of the operator's texts in characters. They keep the page below 30 KB
 // whatever the texts are, unless the address is a very long one.
 const (
-	maxTitle   = 60
+	maxTitle   = 50
 	maxMessage = 500
 	maxContact = 150
 	maxFooter  = 200
@@ -58,7 +58,7 @@ const (
 // Options are the operator's texts for one room: plain text, never markup.
 type Options struct {
 	// Title names the shop ("Concert tickets"); empty means "this shop". At
-	// most 60 characters.
+	// most 50 characters.
 	Title string
 	// Message is a notice shown to everybody who waits; line breaks are kept. At
 	// most 500 characters. A message in the answer of the status address takes

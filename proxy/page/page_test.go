@@ -423,7 +423,7 @@ func TestPolicyAndNonce(t *testing.T) {
 
 func TestPageIsSmallAndAsksNobodyElse(t *testing.T) {
 	long := func(n int) string { return strings.Repeat(`"`, n) }
-	worst := page.Options{Title: long(60), Message: long(500), Contact: long(150), Footer: long(200), ShowNumbers: true}
+	worst := page.Options{Title: long(50), Message: long(500), Contact: long(150), Footer: long(200), ShowNumbers: true}
 	for _, s := range states {
 		v := waiting()
 		v.State = s
@@ -443,7 +443,7 @@ func TestTextsThatCannotBeShownAreRefused(t *testing.T) {
 		o    page.Options
 		want string
 	}{
-		{"long title", page.Options{Title: strings.Repeat("x", 61)}, "page: title: has 61 characters, at most 60 fit; shorten it"},
+		{"long title", page.Options{Title: strings.Repeat("x", 51)}, "page: title: has 51 characters, at most 50 fit; shorten it"},
 		{"long message", page.Options{Message: strings.Repeat("ä", 501)}, "page: message: has 501 characters"},
 		{"long contact", page.Options{Contact: strings.Repeat("x", 151)}, "page: contact: has 151"},
 		{"long footer", page.Options{Footer: strings.Repeat("x", 201)}, "page: footer: has 201"},
@@ -456,9 +456,9 @@ func TestTextsThatCannotBeShownAreRefused(t *testing.T) {
 			require.ErrorContains(t, err, tt.want)
 		})
 	}
-	_, err := page.New(page.Options{Title: strings.Repeat("ä", 60), Message: "a\r\n\tb"})
+	_, err := page.New(page.Options{Title: strings.Repeat("ä", 50), Message: "a\r\n\tb"})
 	require.NoError(t, err)
-	_, err = page.New(page.Options{Title: strings.Repeat("x", 61), Footer: "\x01"})
+	_, err = page.New(page.Options{Title: strings.Repeat("x", 51), Footer: "\x01"})
 	require.ErrorContains(t, err, "title")
 	require.ErrorContains(t, err, "footer", "all problems at once")
 }

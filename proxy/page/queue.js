@@ -143,6 +143,7 @@
     const pause = loads.length < 2 ? 0 : Math.min(SLOWEST, 1000 * Math.pow(2, loads.length - 1));
     if (turn && loads.length >= 3) { show('cookies', true); }
     leaving = true;
+    clearTimeout(timer);
     timer = setTimeout(function () {
       stored('loads', loads.concat(Date.now()).slice(-8));
       const here = new URL(data.here || location.href, location.href);
@@ -204,8 +205,9 @@
   }
 
   function later(ms) {
+    if (over || leaving) { return; }
     clearTimeout(timer);
-    if (!over && !leaving) { timer = setTimeout(poll, ms); }
+    timer = setTimeout(poll, ms);
   }
 
   function failed(retry) {
@@ -232,8 +234,8 @@
 
   // One call at a time. A call that hangs counts as failed after 15 seconds.
   function poll() {
-    clearTimeout(timer);
     if (busy || over || leaving) { return; }
+    clearTimeout(timer);
     busy = true;
     let open = true;
     const abort = window.AbortController ? new AbortController() : null;
@@ -301,8 +303,8 @@
   window.addEventListener('online', wake);
   window.addEventListener('pageshow', function (e) {
     if (!e.persisted) { return; }
-    leaving = false; // back from where we went: see whether to go forward again
-    busy = false;
+    clearTimeout(timer);
+    leaving = busy = false; // back from where we went: see whether to go forward again
     wake();
   });
   // The first question follows at once where there is a place: it is the sign
