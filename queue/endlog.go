@@ -8,9 +8,10 @@ import (
 
 // end is one stay that is over.
 type end struct {
-	visitor string
-	place   int64
-	why     Why
+	visitor   string
+	place     int64
+	why       Why
+	admission string // of the pass that ended, "-" when there was none
 }
 
 // endLog is this gate's copy of the ends that can still refute a ticket or a
@@ -23,9 +24,8 @@ type endLog struct {
 }
 
 type loggedEnd struct {
-	place int64
-	why   Why
-	at    int64 // room time in milliseconds at which this gate heard of it
+	end
+	at int64 // room time in milliseconds at which this gate heard of it
 }
 
 func (e *endLog) add(over end, now int64) {
@@ -35,7 +35,7 @@ func (e *endLog) add(over end, now int64) {
 		e.byID = make(map[string]loggedEnd)
 	}
 	if known, ok := e.byID[over.visitor]; !ok || known.place <= over.place {
-		e.byID[over.visitor] = loggedEnd{place: over.place, why: over.why, at: now}
+		e.byID[over.visitor] = loggedEnd{end: over, at: now}
 	}
 }
 
@@ -65,6 +65,17 @@ func (e *endLog) sweep(now, before int64) {
 	}
 }
 
+// all lists every end still kept.
+func (e *endLog) all() []end {
+	e.mu.RLock()
+	defer e.mu.RUnlock()
+	list := make([]end, 0, len(e.byID))
+	for _, over := range e.byID {
+		list = append(list, over.end)
+	}
+	return list
+}
+
 func (e *endLog) last() int64 {
 	e.mu.RLock()
 	defer e.mu.RUnlock()
@@ -85,5 +96,5 @@ func parseEnd(visitor, record string) (end, bool) {
 		return end{}, false
 	}
 	place, err := strconv.ParseInt(parts[0], 10, 64)
-	return end{visitor: visitor, place: place, why: Why(parts[1])}, err == nil
+	return end{visitor: visitor, place: place, why: Why(parts[1]), admission: parts[2]}, err == nil
 }

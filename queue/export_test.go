@@ -1,18 +1,22 @@
 package queue
 
-import "time"
+import (
+	"context"
+	"time"
 
-// Advance lets the next call carry a room time that is later by d, which the
-// room then obeys: the tests' way to move time on any server.
-func (l *Line) Advance(d time.Duration) {
-	k := l.known.Load()
-	if k == nil {
-		panic("Advance before the first answer")
-	}
-	moved := *k
-	moved.room.Now += d.Milliseconds()
-	l.known.Store(&moved)
+	"github.com/redis/go-redis/v9"
+)
+
+// Advance moves the room's time forward, on any server.
+func (l *Line) Advance(ctx context.Context, rdb redis.Cmdable, d time.Duration) error {
+	return rdb.HIncrBy(ctx, l.keys[0], "now", d.Milliseconds()).Err()
 }
 
 // Keys are the keys of this line's room.
 func (l *Line) Keys() []string { return l.keys }
+
+// PollFor and SignFor are the intervals as the gate computes them.
+func (l *Line) PollFor(ahead int64) time.Duration { return l.pollFor(ahead) }
+func (l *Line) SignFor(ahead int64, flow float64) time.Duration {
+	return l.signFor(ahead, flow)
+}

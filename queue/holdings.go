@@ -2,19 +2,40 @@ package queue
 
 import (
 	"context"
-
-	"github.com/redis/go-redis/v9"
+	"sync"
 )
 
-// sendHoldings runs claim or renew for many passes.
-func (l *Line) sendHoldings(ctx context.Context, script *redis.Script, asked []Holding) ([]Standing, error) {
-	args := make([]any, 0, 3*len(asked))
-	highest := int64(0)
-	for _, h := range asked {
-		args = append(args, h.Visitor, h.Admission, h.Place)
-		highest = max(highest, h.Place)
+func stage(active bool) string {
+	if active {
+		return string(Active)
 	}
-	r, err := l.run(ctx, script, highest, args...)
+	return string(Ready)
+}
+
+// sendClaims runs claim for many passes.
+func (l *Line) sendClaims(ctx context.Context, asked []Holding) ([]Standing, error) {
+	args := make([]any, 0, 6*len(asked))
+	var show shown
+	for _, h := range asked {
+		args = append(args, h.Visitor, h.Admission, h.Place, stage(h.Active), h.End, h.Epoch)
+		show.add(h.Place, h.Epoch)
+	}
+	r, err := l.run(ctx, l.scripts.claim, show, args...)
+	if err != nil {
+		return nil, err
+	}
+	return r.standings(len(asked))
+}
+
+// sendRenewals runs renew for many passes.
+func (l *Line) sendRenewals(ctx context.Context, asked []Holding) ([]Standing, error) {
+	args := make([]any, 0, 7*len(asked))
+	var show shown
+	for _, h := range asked {
+		args = append(args, h.Visitor, h.Admission, h.Place, stage(h.Active), h.End, h.Epoch, h.Flight.Milliseconds())
+		show.add(h.Place, h.Epoch)
+	}
+	r, err := l.run(ctx, l.scripts.renew, show, args...)
 	if err != nil {
 		return nil, err
 	}
@@ -23,14 +44,62 @@ func (l *Line) sendHoldings(ctx context.Context, script *redis.Script, asked []H
 
 func (l *Line) sendEndings(ctx context.Context, asked []ending) ([]Standing, error) {
 	args := make([]any, 0, 4*len(asked))
-	highest := int64(0)
+	var show shown
 	for _, e := range asked {
 		args = append(args, e.Visitor, e.Admission, e.Place, string(e.why))
-		highest = max(highest, e.Place)
+		show.add(e.Place, e.Epoch)
 	}
-	r, err := l.run(ctx, l.scripts.finish, highest, args...)
+	r, err := l.run(ctx, l.scripts.finish, show, args...)
 	if err != nil {
 		return nil, err
 	}
 	return r.standings(len(asked))
+}
+
+// holders are the leases this gate has seen in Redis's answers, so that it can
+// write them back when Redis lost them.
+type holders struct {
+	mu      sync.Mutex
+	byID    map[string]Holding
+	pruneAt int
+}
+
+// see keeps a lease, or forgets the visitor's when the standing shows none.
+func (h *holders) see(s Standing) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if s.State != Ready && s.State != Active {
+		delete(h.byID, s.Visitor)
+		return
+	}
+	if h.byID == nil {
+		h.byID = make(map[string]Holding)
+	}
+	h.byID[s.Visitor] = Holding{
+		Visitor: s.Visitor, Admission: s.Lease.Admission, Place: s.Lease.Place, Generation: s.Room.Generation,
+		Epoch: s.Room.Epoch, Active: s.State == Active, End: s.Lease.End,
+	}
+	// Leases run out without a word; the map is pruned when it has doubled.
+	if len(h.byID) < max(1024, h.pruneAt) {
+		return
+	}
+	for visitor, held := range h.byID {
+		if held.End < s.Room.Now {
+			delete(h.byID, visitor)
+		}
+	}
+	h.pruneAt = 2 * len(h.byID)
+}
+
+// all lists the leases that last beyond the given room time.
+func (h *holders) all(now int64) []Holding {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	list := make([]Holding, 0, len(h.byID))
+	for _, held := range h.byID {
+		if held.End > now {
+			list = append(list, held)
+		}
+	}
+	return list
 }

@@ -18,5 +18,7 @@ func keys(prefix, room string) []string {
 		tag + "lapses",   // HASH visitor -> count
 		tag + "ended",    // ZSET visitor -> number of the end
 		tag + "ends",     // HASH visitor -> end
+		tag + "gates",    // HASH gate -> room time of its last call
+		tag + "snapshot", // STRING
 	}
 }

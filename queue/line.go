@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,10 +24,12 @@ type Line struct {
 	renewals *batch[Holding, Standing]
 	ends     *batch[ending, Standing]
 
-	up    atomic.Bool // whether the last call was answered
-	known atomic.Pointer[knowledge]
-	flow  flow
-	log   endLog
+	up       atomic.Bool // whether the last call was answered
+	known    atomic.Pointer[knowledge]
+	snapshot atomic.Pointer[snapshot]
+	lost     atomic.Bool // Redis lost its history and this gate has not written back yet
+	log      endLog
+	holders  holders
 	// configuring keeps one goroutine at a time writing the limits.
 	configuring sync.Mutex
 }
@@ -61,12 +64,8 @@ func New(opts Options) (*Line, error) {
 	l := &Line{opts: opts, keys: keys(opts.Prefix, opts.Room), scripts: newScripts()}
 	l.joins = newBatch(opts.Timeout, l.sendJoins)
 	l.signs = newBatch(opts.Timeout, l.sendSigns)
-	l.claims = newBatch(opts.Timeout, func(ctx context.Context, asked []Holding) ([]Standing, error) {
-		return l.sendHoldings(ctx, l.scripts.claim, asked)
-	})
-	l.renewals = newBatch(opts.Timeout, func(ctx context.Context, asked []Holding) ([]Standing, error) {
-		return l.sendHoldings(ctx, l.scripts.renew, asked)
-	})
+	l.claims = newBatch(opts.Timeout, l.sendClaims)
+	l.renewals = newBatch(opts.Timeout, l.sendRenewals)
 	l.ends = newBatch(opts.Timeout, l.sendEndings)
 	return l, nil
 }
@@ -91,7 +90,13 @@ func (l *Line) Join(ctx context.Context, a Arrival) (Standing, error) {
 // Touch records a sign of life of a ticket's holder and tells the standing. It
 // brings in whoever was away or unknown, at the ticket's own place, and admits
 // in the same answer when it is their turn.
+//
+// The poll of somebody far back is answered from the snapshot, without Redis;
+// Seen is 0 then, as nothing was recorded.
 func (l *Line) Touch(ctx context.Context, sign Sign) (Standing, error) {
+	if s, ok := l.fromSnapshot(sign); ok {
+		return l.told(s, sign.Ahead), nil
+	}
 	s, err := l.signs.ask(ctx, sign)
 	if err != nil {
 		return Standing{}, err
@@ -108,7 +113,9 @@ func (l *Line) Claim(ctx context.Context, h Holding) (Standing, error) {
 }
 
 // Renew extends an active lease after its holder did something: to one session
-// from now, never past SessionMax.
+// from now, never past SessionMax; or, with Flight set, as long as a request in
+// flight needs it. It also brings back the lease of a token whose epoch's history
+// was lost.
 func (l *Line) Renew(ctx context.Context, h Holding) (Standing, error) {
 	return l.hold(ctx, l.renewals, h)
 }
@@ -141,7 +148,7 @@ func (l *Line) end(ctx context.Context, h Holding, why Why) (Standing, error) {
 	}
 	s.Visitor = h.Visitor
 	if s.State == Ended {
-		l.log.add(end{visitor: h.Visitor, place: s.Place, why: s.Why}, s.Room.Now)
+		l.log.add(end{visitor: h.Visitor, place: s.Place, why: s.Why, admission: cmp.Or(h.Admission, "-")}, s.Room.Now)
 	}
 	return l.told(s, -1), nil
 }
@@ -156,7 +163,7 @@ func (l *Line) Configure(ctx context.Context) error {
 		state = QueueAll
 	}
 	limits := l.opts.Limits
-	_, err := l.run(ctx, l.scripts.configure, 0, limits.Slots, limits.PerMinute, limits.Burst, string(state))
+	_, err := l.run(ctx, l.scripts.configure, shown{}, limits.Slots, limits.PerMinute, limits.Burst, string(state))
 	return err
 }
 
@@ -193,40 +200,42 @@ func (l *Line) Up() bool { return l.up.Load() }
 // learn keeps the newest answer.
 func (l *Line) learn(r reply, sent time.Time) {
 	l.up.Store(true)
-	l.flow.observe(r.room.Now, r.admitted)
 	next := &knowledge{room: r.room, sent: sent}
 	for {
 		last := l.known.Load()
-		if last != nil && last.room.Epoch == r.room.Epoch && last.room.Now > r.room.Now {
+		if last != nil && (last.room.Epoch > r.room.Epoch || last.room.Now > r.room.Now) {
 			return
 		}
 		if l.known.CompareAndSwap(last, next) {
+			if last != nil && last.room.Epoch < r.room.Epoch {
+				l.lost.Store(true)
+			}
 			return
 		}
 	}
 }
 
-func (l *Line) callHeader(highest int64) call {
+func (l *Line) callHeader(show shown) call {
 	c := call{
-		Gate: l.opts.Gate, Highest: highest,
+		Gate: l.opts.Gate, Highest: show.highest, Latest: show.latest, Earliest: show.earliest,
 		Session: l.opts.Session.Milliseconds(), SessionMax: l.opts.SessionMax.Milliseconds(),
 		ClaimWindow: l.opts.ClaimWindow.Milliseconds(), PresenceWindow: l.opts.PresenceWindow.Milliseconds(),
 		WaitingTimeout: l.opts.WaitingTimeout.Milliseconds(), MaxWaiting: l.opts.MaxWaiting,
 	}
 	if k := l.known.Load(); k != nil {
-		c.Now, c.Epoch = k.room.Now, k.room.Epoch
+		c.Now, c.Epoch, c.Holding = k.room.Now, k.room.Epoch, k.room.Holding
 	}
 	return c
 }
 
 func (l *Line) sendJoins(ctx context.Context, asked []Arrival) ([]Standing, error) {
 	args := make([]any, len(asked))
-	highest := int64(0)
+	var show shown
 	for i, a := range asked {
 		args[i] = a.Visitor
-		highest = max(highest, a.Highest)
+		show.add(a.Highest, a.Epoch)
 	}
-	r, err := l.run(ctx, l.scripts.join, highest, args...)
+	r, err := l.run(ctx, l.scripts.join, show, args...)
 	if err != nil {
 		return nil, err
 	}
@@ -235,12 +244,12 @@ func (l *Line) sendJoins(ctx context.Context, asked []Arrival) ([]Standing, erro
 
 func (l *Line) sendSigns(ctx context.Context, asked []Sign) ([]Standing, error) {
 	args := make([]any, 0, 3*len(asked))
-	highest := int64(0)
+	var show shown
 	for _, s := range asked {
 		args = append(args, s.Visitor, s.Place, s.Due)
-		highest = max(highest, s.Place)
+		show.add(s.Place, s.Epoch)
 	}
-	r, err := l.run(ctx, l.scripts.touch, highest, args...)
+	r, err := l.run(ctx, l.scripts.touch, show, args...)
 	if err != nil {
 		return nil, err
 	}

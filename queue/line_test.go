@@ -51,7 +51,7 @@ func join(t *testing.T, line *queue.Line, n int) queue.Standing {
 
 func sign(s queue.Standing) queue.Sign {
 	return queue.Sign{
-		Visitor: s.Visitor, Place: s.Place, Generation: s.Room.Generation, Epoch: s.Room.Epoch,
+		Visitor: s.Visitor, Place: s.Place, Generation: s.Room.Generation, Epoch: s.Room.Epoch, Seen: s.Seen,
 		Due: s.Due, Ahead: s.Ahead, Joined: s.Joined,
 	}
 }
@@ -66,7 +66,7 @@ func touch(t *testing.T, line *queue.Line, s queue.Standing) queue.Standing {
 func holding(s queue.Standing) queue.Holding {
 	return queue.Holding{
 		Visitor: s.Visitor, Admission: s.Lease.Admission, Place: s.Lease.Place,
-		Generation: s.Room.Generation, Epoch: s.Room.Epoch,
+		Generation: s.Room.Generation, Epoch: s.Room.Epoch, Active: s.State == queue.Active, End: s.Lease.End,
 	}
 }
 
@@ -75,6 +75,11 @@ func claim(t *testing.T, line *queue.Line, s queue.Standing) queue.Standing {
 	next, err := line.Claim(context.Background(), holding(s))
 	require.NoError(t, err)
 	return next
+}
+
+func advance(t *testing.T, line *queue.Line, rdb redis.Cmdable, d time.Duration) {
+	t.Helper()
+	require.NoError(t, line.Advance(t.Context(), rdb, d))
 }
 
 func release(t *testing.T, line *queue.Line, s queue.Standing) queue.Standing {
@@ -198,7 +203,7 @@ func TestOverduePeopleStepAsideAndKeepTheirPlace(t *testing.T) {
 		silent := touch(t, line, join(t, line, 10))
 		present := touch(t, line, join(t, line, 11))
 
-		line.Advance(20 * time.Second)
+		advance(t, line, rdb, 20*time.Second)
 		present = touch(t, line, present)
 		require.Equal(t, queue.Waiting, present.State)
 		_, err := line.Tick(t.Context())
@@ -222,7 +227,7 @@ func TestReturningToOnesTurnAdmitsInTheSameAnswer(t *testing.T) {
 		line := newLine(t, rdb, nil)
 		inside := enter(t, line, 1, 2)
 		s := touch(t, line, join(t, line, 10))
-		line.Advance(time.Minute)
+		advance(t, line, rdb, time.Minute)
 		_, err := line.Tick(t.Context())
 		require.NoError(t, err)
 		release(t, line, inside[0])
@@ -243,7 +248,7 @@ func TestAnUnclaimedPassFallsBackToItsPlaceTwice(t *testing.T) {
 			ready := touch(t, line, sleeper)
 			require.Equal(t, queue.Ready, ready.State)
 			admissions[ready.Lease.Admission] = true
-			line.Advance(91 * time.Second)
+			advance(t, line, rdb, 91*time.Second)
 			other = touch(t, line, other)
 			require.Equal(t, queue.Ready, other.State, "the slot is given on at once")
 			active := claim(t, line, other)
@@ -256,7 +261,7 @@ func TestAnUnclaimedPassFallsBackToItsPlaceTwice(t *testing.T) {
 			other = touch(t, line, join(t, line, 11))
 		}
 		require.Equal(t, queue.Ready, touch(t, line, sleeper).State)
-		line.Advance(91 * time.Second)
+		advance(t, line, rdb, 91*time.Second)
 		require.Equal(t, queue.Ready, touch(t, line, other).State)
 		third := touch(t, line, sleeper)
 		require.Equal(t, queue.Ended, third.State)
@@ -269,10 +274,10 @@ func TestAnExpiredSlotNobodyWantsStaysItsHolders(t *testing.T) {
 	onEach(t, func(t *testing.T, rdb *redis.Client) {
 		line := newLine(t, rdb, func(o *queue.Options) { o.Limits.Slots = 1 })
 		ready := join(t, line, 1)
-		line.Advance(100 * time.Second)
+		advance(t, line, rdb, 100*time.Second)
 		active := claim(t, line, ready)
 		require.Equal(t, queue.Active, active.State)
-		line.Advance(6 * time.Minute)
+		advance(t, line, rdb, 6*time.Minute)
 		renewed, err := line.Renew(t.Context(), holding(active))
 		require.NoError(t, err)
 		require.Equal(t, queue.Active, renewed.State)
@@ -288,7 +293,7 @@ func TestARoomLeftAloneIsEmptyAgain(t *testing.T) {
 			touch(t, line, join(t, line, 10+n))
 		}
 		for range 12 {
-			line.Advance(5 * time.Minute)
+			advance(t, line, rdb, 5*time.Minute)
 			_, err := line.Tick(t.Context())
 			require.NoError(t, err)
 		}
@@ -310,7 +315,7 @@ func TestASessionEndsAtItsMaximum(t *testing.T) {
 		active := enter(t, line, 1, 1)[0]
 		start := active.Lease.Started
 		for range 3 {
-			line.Advance(4 * time.Minute)
+			advance(t, line, rdb, 4*time.Minute)
 			renewed, err := line.Renew(t.Context(), holding(active))
 			require.NoError(t, err)
 			require.LessOrEqual(t, renewed.Lease.End, start+12*60_000)
@@ -403,7 +408,7 @@ func TestAFullLineRefusesNewcomersButNotTheReturning(t *testing.T) {
 		require.Equal(t, queue.Full, refused.Refusal)
 		require.Equal(t, queue.Unknown, refused.State)
 		require.Zero(t, refused.Place)
-		line.Advance(time.Minute)
+		advance(t, line, rdb, time.Minute)
 		_, err := line.Tick(t.Context())
 		require.NoError(t, err)
 		touch(t, line, join(t, line, 13))
@@ -466,7 +471,7 @@ func TestTheRateIsNeverExceededInAnyMinute(t *testing.T) {
 							tickets[i] = touch(t, line, tickets[i])
 						}
 					}
-					line.Advance(step)
+					advance(t, line, rdb, step)
 				}
 				require.NotEmpty(t, admitted)
 				for i := range admitted {
@@ -496,7 +501,7 @@ func TestFourGatesAdmitOneRateTogether(t *testing.T) {
 		}
 		before, began := admitted(), now(t, gates[0])
 		for range 50 {
-			gates[0].Advance(100 * time.Millisecond)
+			advance(t, gates[0], rdb, 100*time.Millisecond)
 			for _, gate := range gates {
 				_, err := gate.Tick(t.Context())
 				require.NoError(t, err)

@@ -48,12 +48,18 @@ func (l *Line) Run(ctx context.Context) error {
 	}
 }
 
-// step is one tick, with the limits written first when Redis holds none.
+// step is one tick. Before it the limits are written when Redis holds none, and
+// what this gate knows when Redis lost its history.
 func (l *Line) step(ctx context.Context) (again bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, tickTimeout)
 	defer cancel()
 	if k := l.known.Load(); k == nil || k.room.State == Unconfigured {
 		if err := l.Configure(ctx); err != nil {
+			return false, err
+		}
+	}
+	if l.lost.Load() {
+		if err := l.Heal(ctx); err != nil {
 			return false, err
 		}
 	}
@@ -66,16 +72,24 @@ func (l *Line) step(ctx context.Context) (again bool, err error) {
 func (l *Line) Tick(ctx context.Context) (again bool, err error) {
 	cursor := l.log.last()
 	before := l.known.Load()
-	r, err := l.run(ctx, l.scripts.tick, 0, cursor, endsPage)
+	made := int64(0)
+	if held := l.snapshot.Load(); held != nil {
+		made = held.made
+	}
+	r, err := l.run(ctx, l.scripts.tick, shown{}, cursor, endsPage, made)
 	if err != nil {
 		return false, err
 	}
 	if before != nil && before.room.Epoch != r.room.Epoch {
-		// Redis lost its history: its numbers of ends may begin anew.
-		l.log.advance(0)
+		l.log.advance(0) // its numbers of ends may begin anew
 	}
 	f := &fields{values: r.rest}
 	again = f.number() == 1
+	if text := f.text(); text != "" && f.err == nil {
+		if f.err = l.keepSnapshot(text); f.err != nil {
+			return false, f.err
+		}
+	}
 	n := 0
 	for f.err == nil && f.at < len(f.values) {
 		number, visitor, record := f.number(), f.text(), f.text()

@@ -14,6 +14,15 @@ import (
 //go:embed lua/room.lua
 var roomLua string
 
+//go:embed lua/people.lua
+var peopleLua string
+
+//go:embed lua/slots.lua
+var slotsLua string
+
+//go:embed lua/answers.lua
+var answersLua string
+
 //go:embed lua/join.lua
 var joinLua string
 
@@ -32,21 +41,26 @@ var finishLua string
 //go:embed lua/tick.lua
 var tickLua string
 
+//go:embed lua/heal.lua
+var healLua string
+
 //go:embed lua/configure.lua
 var configureLua string
 
-// scripts are the compiled operations of a room; each is room.lua and its own
-// file. The server keeps them by hash: an unknown hash (a restart, a failover,
+// scripts are the compiled operations of a room; each is the common part and its
+// own file. The server keeps them by hash: an unknown hash (a restart, a failover,
 // SCRIPT FLUSH) costs one more round trip inside the same call.
 type scripts struct {
-	join, touch, claim, renew, finish, tick, configure *redis.Script
+	join, touch, claim, renew, finish, tick, heal, configure *redis.Script
 }
 
 func newScripts() scripts {
-	script := func(body string) *redis.Script { return redis.NewScript(roomLua + body) }
+	script := func(body string) *redis.Script {
+		return redis.NewScript(roomLua + peopleLua + slotsLua + answersLua + body)
+	}
 	return scripts{
 		join: script(joinLua), touch: script(touchLua), claim: script(claimLua), renew: script(renewLua),
-		finish: script(finishLua), tick: script(tickLua), configure: script(configureLua),
+		finish: script(finishLua), tick: script(tickLua), heal: script(healLua), configure: script(configureLua),
 	}
 }
 
@@ -56,6 +70,9 @@ type call struct {
 	Now            int64  `json:"now"`     // room time of this gate's last answer
 	Epoch          int64  `json:"epoch"`   // epoch of this gate's last answer
 	Highest        int64  `json:"highest"` // highest place anything in this call shows
+	Latest         int64  `json:"latest"`  // latest and earliest epoch of its tickets and tokens, 0 when there are none
+	Earliest       int64  `json:"earliest"`
+	Holding        int64  `json:"holding"` // slots taken at this gate's last answer
 	Session        int64  `json:"session"`
 	SessionMax     int64  `json:"session_max"`
 	ClaimWindow    int64  `json:"claim_window"`
@@ -64,17 +81,30 @@ type call struct {
 	MaxWaiting     int64  `json:"max_waiting"`
 }
 
+// shown is what the tickets and tokens of one call show.
+type shown struct {
+	highest          int64 // place
+	latest, earliest int64 // epoch
+}
+
+func (s *shown) add(place, epoch int64) {
+	s.highest = max(s.highest, place)
+	s.latest = max(s.latest, epoch)
+	if epoch > 0 && (s.earliest == 0 || epoch < s.earliest) {
+		s.earliest = epoch
+	}
+}
+
 // reply is one script's answer: the room, and what follows it.
 type reply struct {
-	room     Room
-	admitted int64 // admissions ever, for the flow
-	rest     []any
+	room Room
+	rest []any
 }
 
 // run calls one script with a context of its own: a visitor who hangs up must
 // not break a connection that others share.
-func (l *Line) run(ctx context.Context, script *redis.Script, highest int64, args ...any) (reply, error) {
-	head, err := json.Marshal(l.callHeader(highest))
+func (l *Line) run(ctx context.Context, script *redis.Script, show shown, args ...any) (reply, error) {
+	head, err := json.Marshal(l.callHeader(show))
 	if err != nil {
 		return reply{}, fmt.Errorf("queue: encode call: %w", err)
 	}
@@ -95,7 +125,7 @@ func (l *Line) run(ctx context.Context, script *redis.Script, highest int64, arg
 // headerLength and standingLength are how many values room.lua's header() and
 // standing() return.
 const (
-	headerLength   = 11
+	headerLength   = 13
 	standingLength = 12
 )
 
@@ -151,8 +181,9 @@ func parseReply(raw []any) (reply, error) {
 		Now: f.number(), Clock: time.UnixMilli(f.number()), Epoch: f.number(), Generation: f.number(),
 		State: RoomState(f.text()), Waiting: f.number(), Holding: f.number(),
 		Limits: Limits{Slots: f.number(), PerMinute: f.number(), Burst: f.number()},
+		Flow:   float64(f.number()) / 1e6, Thinning: float64(f.number()) / 1e9,
+		Healing: time.Duration(f.number()) * time.Millisecond,
 	}
-	answer.admitted = f.number()
 	return answer, f.err
 }
 

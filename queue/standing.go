@@ -80,9 +80,9 @@ type Standing struct {
 	Joined  time.Time
 	Lease   Lease // set when State is Ready or Active
 
-	// Numbers. Ahead is the smaller of the true number of people in front who
-	// are here (or joined a moment ago) and the number shown before, so that it
-	// never grows during one stay.
+	// Numbers. Ahead is the number of people in front who are here (or joined a
+	// moment ago), or the number shown before when that is lower or hardly
+	// higher: it never grows during one stay. -1 when there is no honest number.
 	Ahead   int64
 	Behind  int64
 	Waiting int64 // everybody who is here or joined a moment ago
@@ -109,6 +109,14 @@ type Room struct {
 	Waiting    int64     // people here or newly joined
 	Holding    int64     // slots taken, expired leases not counted
 	Limits     Limits
+	// Flow is how many people a second were admitted lately while people waited;
+	// 0 before there is a measure. Thinning is the share of the waiting who go
+	// away in a second.
+	Flow     float64
+	Thinning float64
+	// Healing is how much longer nobody is admitted because Redis lost its
+	// history and those who know it bring it back; 0 usually.
+	Healing time.Duration
 }
 
 // Limits are the two limits of a room and the burst of the second; they live
@@ -124,6 +132,7 @@ type Limits struct {
 type Arrival struct {
 	Visitor string // chosen by the gate before the call, so that an answer that got lost can be asked for again
 	Highest int64  // the highest place any ticket or token of this request shows, 0 for none
+	Epoch   int64  // the epoch it shows, 0 for none
 }
 
 // Sign is a sign of life from the holder of a ticket.
@@ -132,7 +141,8 @@ type Sign struct {
 	Place      int64
 	Generation int64
 	Epoch      int64
-	Due        int64 // room time in milliseconds, from the ticket
+	Seen       int64 // room time in milliseconds of the last recorded sign of life, from the ticket
+	Due        int64 // room time in milliseconds until which it counts, from the ticket
 	Ahead      int64 // the number last shown, negative when none was
 	Joined     time.Time
 }
@@ -144,4 +154,9 @@ type Holding struct {
 	Place      int64
 	Generation int64
 	Epoch      int64
+	Active     bool  // the token's stage: active, else ready
+	End        int64 // the token's end, room time in milliseconds
+	// Flight is how long a request in flight needs the slot at least, renewed
+	// while it runs; 0 when the holding is shown for itself.
+	Flight time.Duration
 }

@@ -1,15 +1,17 @@
 -- claim.lua: passes are taken into use, many in one call.
 -- KEYS    as room.lua
--- ARGV[2…] visitor, admission, place of each pass
+-- ARGV[2…] visitor, admission, place, stage, end, epoch of each pass, as its
+--          token says
 -- returns {header, standing…}, one standing for each pass in order
 --
 -- Repeatable: who claimed already gets the same lease again, so an answer that
 -- was lost can be asked for once more. Only the very admission counts; a slot
 -- given on is never revived. A lease past its end that nobody wanted is still
--- its holder's, and the session starts anew from now.
+-- its holder's, and the session starts anew from now. A token of a lost epoch
+-- brings its lease back.
 
-local function claim(visitor, admission, place)
-  local lease = lease_of(visitor)
+local function claim(visitor, admission, place, stage, ends, epoch)
+  local lease = lease_of(visitor) or restore(visitor, stage, admission, place, ends, epoch)
   if lease and lease.admission == admission then
     if lease.stage == 'ready' then
       lease.stage, lease.started = 'active', now
@@ -34,8 +36,9 @@ local function claim(visitor, admission, place)
 end
 
 local answers = { false }
-for i = 2, #ARGV, 3 do
-  answers[#answers + 1] = claim(ARGV[i], ARGV[i + 1], tonumber(ARGV[i + 2]))
+for i = 2, #ARGV, 6 do
+  answers[#answers + 1] = claim(ARGV[i], ARGV[i + 1], tonumber(ARGV[i + 2]), ARGV[i + 3],
+    tonumber(ARGV[i + 4]), tonumber(ARGV[i + 5]))
 end
 save()
 answers[1] = header()

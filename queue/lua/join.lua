@@ -31,8 +31,7 @@ local function join(visitor)
   end
   if call.max_waiting > 0 and people() >= call.max_waiting then return refused('full') end
   local ahead = people()
-  local place, poll = next_place(), poll_for(ahead)
-  local due = due_after(poll)
+  local place, poll, due = next_place(), poll_for(ahead), due_after(ahead)
   redis.call('ZADD', FRESH, int(place), visitor)
   redis.call('HSET', DUE, visitor, int(due))
   fresh_n = fresh_n + 1

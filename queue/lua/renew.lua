@@ -1,21 +1,26 @@
 -- renew.lua: active people did something, many in one call.
 -- KEYS    as room.lua
--- ARGV[2…] visitor, admission, place of each pass
+-- ARGV[2…] visitor, admission, place, stage, end, epoch of each pass, as its
+--          token says, and how long a request in flight needs it at least (ms;
+--          0 when this is about activity)
 -- returns {header, standing…}, one standing for each pass in order
 --
 -- Idempotent: the end of a lease moves to one session from now, never past
--- session_max from the claim and never backwards. A lease that is gone stays so.
+-- session_max from the claim and never backwards; for a request in flight it
+-- moves to what that needs, whatever the maximum. A lease that is gone stays so,
+-- but for a token of a lost epoch, which brings its lease back.
 
-local function renew(visitor, admission, place)
-  local lease = lease_of(visitor)
+local function renew(visitor, admission, place, stage, ends, epoch, flight)
+  local lease = lease_of(visitor) or restore(visitor, stage, admission, place, ends, epoch)
   if lease and lease.admission == admission then
-    if lease.stage == 'active' then
-      local ends = now + call.session
-      if call.session_max > 0 then ends = math.min(ends, lease.started + call.session_max) end
-      if ends > lease.ends then
-        lease.ends = ends
-        put_lease(visitor, lease)
-      end
+    local wanted = now + flight
+    if flight == 0 and lease.stage == 'active' then
+      wanted = now + call.session
+      if call.session_max > 0 then wanted = math.min(wanted, lease.started + call.session_max) end
+    end
+    if wanted > lease.ends then
+      lease.ends = wanted
+      put_lease(visitor, lease)
     end
     return standing(visitor)
   end
@@ -25,8 +30,9 @@ local function renew(visitor, admission, place)
 end
 
 local answers = { false }
-for i = 2, #ARGV, 3 do
-  answers[#answers + 1] = renew(ARGV[i], ARGV[i + 1], tonumber(ARGV[i + 2]))
+for i = 2, #ARGV, 7 do
+  answers[#answers + 1] = renew(ARGV[i], ARGV[i + 1], tonumber(ARGV[i + 2]), ARGV[i + 3],
+    tonumber(ARGV[i + 4]), tonumber(ARGV[i + 5]), tonumber(ARGV[i + 6]))
 end
 save()
 answers[1] = header()

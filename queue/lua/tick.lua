@@ -3,15 +3,23 @@
 -- KEYS    as room.lua
 -- ARGV[2] the number of the last end this gate knows
 -- ARGV[3] how many ends to send at most
--- returns {header, again, number, visitor, record, number, visitor, record, …}
---         again is 1 when bounded work was left over: call once more, now
+-- ARGV[4] the room time of the snapshot this gate holds
+-- returns {header, again, snapshot, number, visitor, record, number, visitor, …}
+--         again is 1 when bounded work was left over: call once more, now;
+--         snapshot is empty when the gate holds the newest
 --
 -- Moves overdue people aside, admits from the front, gives on what expired long
--- ago, forgets who stayed away too long, and tells the new ends.
+-- ago, forgets who stayed away too long, measures the flow, makes the snapshot
+-- that all gates answer from, and tells the new ends.
+
+local kept = redis.call('HMGET', ROOM, 'sweep', 'swept', 'made', 'measured', 'seen', 'from', 'thinned', 'stepped',
+  'returned', 'left')
+local function field(i) return tonumber(kept[i] or '0') end
 
 -- A lease that nobody wanted stays its holder's for as long again as it lasted,
 -- so that who comes back a little late finds it; then it is over.
 local function reap(most)
+  if healing() then return false end
   local long = now - math.max(call.session, call.claim_window)
   local expired = redis.call('ZRANGEBYSCORE', SLOTS, '-inf', int(long), 'LIMIT', 0, most)
   for i = 1, #expired do give_back(expired[i]) end
@@ -28,19 +36,107 @@ local function forget_ends(most)
   return #old == most
 end
 
+-- sweep passes over the whole of waiting once a minute, so that the absent far
+-- back are not counted either. The cursor is a place.
+local function sweep()
+  local cursor, swept = field(1), math.max(field(2), now - 60000)
+  local share = math.ceil(waiting_n * (now - swept) / 60000)
+  local again = share > MOST
+  share = math.min(share, MOST)
+  local looked = 0
+  while looked < share do
+    local page = redis.call('ZRANGEBYSCORE', WAITING, '(' .. int(cursor), '+inf', 'WITHSCORES', 'LIMIT', 0,
+      math.min(PAGE, share - looked))
+    if #page == 0 then cursor = 0; break end
+    local names, overdue = {}, {}
+    for i = 1, #page, 2 do names[#names + 1] = page[i] end
+    local dues = redis.call('HMGET', DUE, unpack(names))
+    for i = 1, #names do
+      cursor = tonumber(page[i * 2])
+      local due = tonumber(dues[i] or '0')
+      if due < now then
+        overdue[#overdue + 1] = names[i]
+        overdue[#overdue + 1] = cursor
+        overdue[#overdue + 1] = due
+      end
+    end
+    step_aside(WAITING, overdue)
+    looked = looked + #names
+  end
+  if again then swept = swept + math.floor(MOST * 60000 / (waiting_n + 1)) else swept = now end
+  redis.call('HSET', ROOM, 'sweep', int(cursor), 'swept', int(swept))
+  return again
+end
+
+-- measure follows two figures over about half a minute, the same for all gates:
+-- admissions a second, and the share of the waiting who go away in a second.
+-- Only time in which people waited and could be admitted counts: a quiet hour or
+-- a pause says nothing about how fast a line moves.
+local function measure(waited, admitted, lost)
+  local last, seen = field(4), field(5)
+  local span = now - last
+  if span < 1000 then return end
+  if waited and room.state == 'open' and not healing() and last > 0 and span < 10000 then
+    seen = math.min(30000, seen + span)
+    local weight = span / seen
+    local flow = (admitted - field(6)) * 1000 / span * 1000000
+    room.flow = math.max(0, math.floor(room.flow + (flow - room.flow) * weight + 0.5))
+    local share = (lost - field(7)) * 1000 / span / math.max(1, waiting_n) * 1000000000
+    room.thinning = math.max(0, math.floor(room.thinning + (share - room.thinning) * weight + 0.5))
+    redis.call('HSET', ROOM, 'flow', int(room.flow), 'thinning', int(room.thinning))
+  end
+  redis.call('HSET', ROOM, 'measured', int(now), 'seen', int(seen), 'from', int(admitted), 'thinned', int(lost))
+end
+
+-- snapshot is the line as gates need it to answer who is far back: the room,
+-- the highest place admitted, and pairs of place and people ahead, two per cent
+-- of the rank apart, and in the newest part of the line by tenths.
+local function snapshot()
+  local index, rank = {}, math.min(1000, math.max(1, waiting_n - 1))
+  while rank < waiting_n do
+    local at = redis.call('ZRANGE', WAITING, rank, rank, 'WITHSCORES')
+    local place = tonumber(at[2])
+    local before = redis.call('ZCOUNT', FRESH, '-inf', '(' .. int(place))
+    index[#index + 1] = int(place) .. ' ' .. int(rank + before)
+    rank = math.ceil(rank * 1.02)
+  end
+  for tenth = 0, 9 do
+    local at = redis.call('ZRANGE', FRESH, math.floor(fresh_n * tenth / 10), math.floor(fresh_n * tenth / 10), 'WITHSCORES')
+    if #at == 2 then
+      local place = tonumber(at[2])
+      index[#index + 1] = int(place) .. ' ' .. int(ahead_of(place))
+    end
+  end
+  return table.concat({ int(now), int(room.top), unpack(index) }, ' ')
+end
+
+local waited = waiting_n > 0
 local second = math.max(PAGE, math.ceil(room.rate / 60))
 local again = sweep_fresh(MOST)
 again = reap(PAGE) or again
 again = admit(math.min(second, MOST)) or again
-again = drop_away(MOST) or again
+again = sweep() or again
+if not healing() then again = drop_away(MOST) or again end
 again = forget_ends(MOST) or again
+measure(waited and waiting_n > 0, room.admitted, field(8) + (count.stepped or 0) - field(9) + field(10))
 
-local answer = { false, again and 1 or 0 }
+local answer = { false, again and 1 or 0, '' }
+local made = field(3)
+if now - made >= 400 or redis.call('EXISTS', SNAPSHOT) == 0 then
+  made = now
+  redis.call('SET', SNAPSHOT, snapshot())
+  redis.call('HSET', ROOM, 'made', int(made))
+end
+if tonumber(ARGV[4]) ~= made then answer[3] = redis.call('GET', SNAPSHOT) end
 local ends = redis.call('ZRANGEBYSCORE', ENDED, '(' .. ARGV[2], '+inf', 'WITHSCORES', 'LIMIT', 0, tonumber(ARGV[3]))
 for i = 1, #ends, 2 do
   answer[#answer + 1] = int(tonumber(ends[i + 1]))
   answer[#answer + 1] = ends[i]
   answer[#answer + 1] = redis.call('HGET', ENDS, ends[i]) or ''
+end
+local gates = redis.call('HGETALL', GATES)
+for i = 1, #gates, 2 do
+  if tonumber(gates[i + 1]) < now - call.waiting_timeout then redis.call('HDEL', GATES, gates[i]) end
 end
 save()
 answer[1] = header()

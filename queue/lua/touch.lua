@@ -26,9 +26,12 @@ local function sign(visitor, place, due)
     redis.call('ZREM', FRESH, visitor)
     fresh_n = fresh_n - 1
   end
-  if part ~= 'waiting' then waiting_n = waiting_n + 1 end
+  if part ~= 'waiting' then
+    waiting_n = waiting_n + 1
+    if part ~= 'fresh' then add('returned', 1) end
+  end
   redis.call('ZADD', WAITING, int(at), visitor)
-  redis.call('HSET', DUE, visitor, int(due_after(poll_for(ahead_of(at)))))
+  redis.call('HSET', DUE, visitor, int(due_after(ahead_of(at))))
   room.last = math.max(room.last, at)
   return nil
 end

@@ -1,0 +1,131 @@
+-- people.lua: who is in the line, and where. See room.lua.
+
+local function people()
+  return waiting_n + fresh_n
+end
+
+local function ahead_of(place)
+  local before = '(' .. int(place)
+  return redis.call('ZCOUNT', WAITING, '-inf', before) + redis.call('ZCOUNT', FRESH, '-inf', before)
+end
+
+-- poll_for is how long the one with so many people ahead may wait before the
+-- next poll: 1.5 s among the first thousand, 20 s far back, and never over a
+-- third of the windows that a missed one would cost. poll.go knows the same.
+local function poll_for(ahead)
+  local poll = math.min(20000, 1500 + math.max(0, ahead - 1000))
+  return math.floor(math.max(200, math.min(poll, call.claim_window / 3, call.waiting_timeout / 3)))
+end
+
+-- sign_for is how long the one with so many people ahead may go without a poll
+-- that Redis hears of. Among the first thousand, or 20 s of flow, every poll is
+-- heard; farther back one in a quarter of the wait, at most 100 s.
+local function sign_for(ahead)
+  local second = room.flow / 1000000
+  if ahead < math.max(1000, 20 * second) then return 0 end
+  local quarter = second > 0 and ahead / second * 250 or 100000
+  return math.floor(math.min(100000, call.waiting_timeout / 3, quarter))
+end
+
+-- due_after is until when a sign of life counts: the longest time until the next
+-- one that was asked for, jitter included, and the presence window.
+local function due_after(ahead)
+  return now + sign_for(ahead) + math.ceil(poll_for(ahead) * 1.2) + call.presence_window
+end
+
+-- next_place is a number never used before: above the last one, above anything
+-- a caller or ticket shows, and not below room time.
+local function next_place()
+  room.last = math.max(room.last + 1, now * 1000, call.highest + 1)
+  return room.last
+end
+
+-- where tells in which part of the line a visitor is and at which place.
+local function where(visitor)
+  local at = redis.call('ZSCORE', WAITING, visitor)
+  if at then return 'waiting', tonumber(at) end
+  at = redis.call('ZSCORE', FRESH, visitor)
+  if at then return 'fresh', tonumber(at) end
+  at = redis.call('HGET', PLACE, visitor)
+  if at then return 'away', tonumber(at) end
+  return nil, nil
+end
+
+local function leave_line(visitor)
+  if redis.call('ZREM', WAITING, visitor) == 1 then
+    waiting_n = waiting_n - 1
+    redis.call('HDEL', DUE, visitor)
+  elseif redis.call('ZREM', FRESH, visitor) == 1 then
+    fresh_n = fresh_n - 1
+    redis.call('HDEL', DUE, visitor)
+  elseif redis.call('ZREM', AWAY, visitor) == 1 then
+    away_n = away_n - 1
+    redis.call('HDEL', PLACE, visitor)
+  end
+end
+
+-- step_aside moves overdue members of waiting or fresh to away, places kept.
+-- overdue is a list of visitor, place, due.
+local function step_aside(from, overdue)
+  local gone, dues, places = {}, {}, {}
+  for i = 1, #overdue, 3 do
+    gone[#gone + 1] = overdue[i]
+    places[#places + 1] = overdue[i]
+    places[#places + 1] = int(overdue[i + 1])
+    dues[#dues + 1] = int(overdue[i + 2])
+    dues[#dues + 1] = overdue[i]
+  end
+  if #gone == 0 then return end
+  redis.call('ZREM', from, unpack(gone))
+  redis.call('HDEL', DUE, unpack(gone))
+  redis.call('ZADD', AWAY, unpack(dues))
+  redis.call('HSET', PLACE, unpack(places))
+  if from == WAITING then
+    waiting_n = waiting_n - #gone
+    add('stepped', #gone)
+  else
+    fresh_n = fresh_n - #gone
+  end
+  away_n = away_n + #gone
+end
+
+-- sweep_fresh moves newcomers whose first sign is overdue aside. They stand in
+-- the order of their joins, so the first one still in time ends the search.
+local function sweep_fresh(most)
+  local looked = 0
+  while fresh_n > 0 and looked < most do
+    local page = redis.call('ZRANGE', FRESH, 0, PAGE - 1, 'WITHSCORES')
+    local names = {}
+    for i = 1, #page, 2 do names[#names + 1] = page[i] end
+    local dues = redis.call('HMGET', DUE, unpack(names))
+    local overdue = {}
+    for i = 1, #names do
+      local due = tonumber(dues[i] or '0')
+      if due >= now then break end
+      overdue[#overdue + 1] = names[i]
+      overdue[#overdue + 1] = tonumber(page[i * 2])
+      overdue[#overdue + 1] = due
+    end
+    step_aside(FRESH, overdue)
+    looked = looked + #names
+    if #overdue < #names * 3 then return false end
+  end
+  return fresh_n > 0
+end
+
+-- drop_away forgets those who stayed away for waiting_timeout.
+local function drop_away(most)
+  local before = '(' .. int(now - call.waiting_timeout)
+  local gone = redis.call('ZRANGEBYSCORE', AWAY, '-inf', before, 'LIMIT', 0, most)
+  for i = 1, #gone, PAGE do
+    local page = {}
+    for j = i, math.min(i + PAGE - 1, #gone) do page[#page + 1] = gone[j] end
+    redis.call('ZREM', AWAY, unpack(page))
+    redis.call('HDEL', PLACE, unpack(page))
+    redis.call('HDEL', LAPSES, unpack(page))
+  end
+  away_n = away_n - #gone
+  add('dropped', #gone)
+  return #gone == most
+end
+

@@ -1,0 +1,158 @@
+-- slots.lua: who is admitted: leases, their ends, and the front of the line. See
+-- room.lua.
+
+-- reserved are slots taken before a loss that nobody has registered again.
+local function reserved()
+  if now >= room.based then return 0 end
+  return math.max(0, room.base - slots_n)
+end
+
+local function lease_of(visitor)
+  local record = redis.call('HGET', LEASES, visitor)
+  if not record then return nil end
+  local stage, admission, place, started = string.match(record, '^(%S+) (%S+) (%S+) (%S+)$')
+  return {
+    stage = stage, admission = admission, place = tonumber(place), started = tonumber(started),
+    ends = tonumber(redis.call('ZSCORE', SLOTS, visitor)),
+  }
+end
+
+local function put_lease(visitor, lease)
+  redis.call('ZADD', SLOTS, int(lease.ends), visitor)
+  redis.call('HSET', LEASES, visitor,
+    lease.stage .. ' ' .. lease.admission .. ' ' .. int(lease.place) .. ' ' .. int(lease.started))
+end
+
+local function drop_lease(visitor)
+  if redis.call('ZREM', SLOTS, visitor) == 1 then
+    slots_n = slots_n - 1
+    redis.call('HDEL', LEASES, visitor)
+    redis.call('SREM', UNPROVEN, visitor)
+  end
+end
+
+-- finish ends a stay, wherever it stands: one numbered record, once.
+local function finish(visitor, place, admission, why)
+  if redis.call('HEXISTS', LEASES, visitor) == 1 and now < room.based then
+    room.base = math.max(0, room.base - 1)
+  end
+  drop_lease(visitor)
+  leave_line(visitor)
+  redis.call('HDEL', LAPSES, visitor)
+  room.endno = math.max(room.endno + 1, now * 1000)
+  redis.call('ZADD', ENDED, int(room.endno), visitor)
+  redis.call('HSET', ENDS, visitor, int(place) .. ' ' .. why .. ' ' .. admission)
+  add(why, 1)
+end
+
+-- end_of is how a stay ended that had this place or a later one, or nil.
+local function end_of(visitor, place)
+  local record = redis.call('HGET', ENDS, visitor)
+  if not record then return nil end
+  local at, why, admission = string.match(record, '^(%S+) (%S+) (%S+)$')
+  if tonumber(at) < place then return nil end
+  return { place = tonumber(at), why = why, admission = admission }
+end
+
+-- restore brings back the lease of a token that Redis does not know, when the
+-- token is of an epoch whose history was lost, unexpired and not ended.
+local function restore(visitor, stage, admission, place, ends, epoch)
+  if epoch >= room.epoch or ends <= now or place < room.generation then return nil end
+  if redis.call('HEXISTS', LEASES, visitor) == 1 or end_of(visitor, place) then return nil end
+  leave_line(visitor)
+  local lease = { stage = stage, admission = admission, place = place, started = now, ends = ends }
+  put_lease(visitor, lease)
+  slots_n = slots_n + 1
+  room.last = math.max(room.last, place)
+  room.top = math.max(room.top, place)
+  add('restored', 1)
+  return lease
+end
+
+-- give_back takes the slot of an expired lease: an unclaimed pass falls back to
+-- its place (absent until the next sign), a session is over.
+local function give_back(visitor)
+  local lease = lease_of(visitor)
+  if lease.stage == 'active' then
+    finish(visitor, lease.place, lease.admission, 'expired')
+    return
+  end
+  if redis.call('HINCRBY', LAPSES, visitor, 1) >= LAST_LAPSE then
+    finish(visitor, lease.place, lease.admission, 'expired')
+    return
+  end
+  drop_lease(visitor)
+  redis.call('ZADD', AWAY, int(now - 1), visitor)
+  redis.call('HSET', PLACE, visitor, int(lease.place))
+  away_n = away_n + 1
+  add('lapsed', 1)
+end
+
+-- room_for tells whether n slots are free, giving on leases past their end, the
+-- oldest first and no more than needed: who comes back late keeps a slot that
+-- nobody wanted.
+local function room_for(n)
+  if room.slots == 0 then return true end
+  while slots_n + reserved() + n > room.slots do
+    if healing() then return false end
+    local expired = redis.call('ZRANGEBYSCORE', SLOTS, '-inf', int(now), 'LIMIT', 0, 1)
+    if #expired == 0 then return false end
+    give_back(expired[1])
+  end
+  return true
+end
+
+-- grant admits: a ready pass of one claim window. Its name follows from place
+-- and lapses, so that a second run of the same admission is the same admission.
+local function grant(visitor, place)
+  local lapsed = tonumber(redis.call('HGET', LAPSES, visitor) or '0')
+  put_lease(visitor, {
+    stage = 'ready', admission = int(place) .. '.' .. int(lapsed), place = place,
+    started = now, ends = now + call.claim_window,
+  })
+  slots_n = slots_n + 1
+  take()
+  room.top = math.max(room.top, place)
+  room.admitted = room.admitted + 1
+  add('admitted', 1)
+end
+
+-- admit moves the front of the line: whoever is here and next gets a free slot
+-- while the bucket pays, whoever is overdue steps aside. It goes on until it has
+-- seen `look` present people who could not be admitted, and touches at most MOST
+-- members; true means that it stopped there and should be called again.
+local function admit(look)
+  local kept, looked = 0, 0
+  local budget = math.min(affordable(), MOST)
+  while waiting_n > kept and looked < MOST do
+    if kept >= look and not (budget > 0 and room_for(1)) then return false end
+    local page = redis.call('ZRANGE', WAITING, kept, kept + PAGE - 1, 'WITHSCORES')
+    if #page == 0 then return false end
+    local names = {}
+    for i = 1, #page, 2 do names[#names + 1] = page[i] end
+    local dues = redis.call('HMGET', DUE, unpack(names))
+    local overdue, stop = {}, false
+    for i = 1, #names do
+      local place, due = tonumber(page[i * 2]), tonumber(dues[i] or '0')
+      if due < now then
+        overdue[#overdue + 1] = names[i]
+        overdue[#overdue + 1] = place
+        overdue[#overdue + 1] = due
+      elseif budget > 0 and room_for(1) then
+        redis.call('ZREM', WAITING, names[i])
+        redis.call('HDEL', DUE, names[i])
+        waiting_n = waiting_n - 1
+        grant(names[i], place)
+        budget = budget - 1
+      else
+        kept = kept + 1
+        if kept >= look then stop = true; break end
+      end
+    end
+    step_aside(WAITING, overdue)
+    looked = looked + #names
+    if stop then return false end
+  end
+  return waiting_n > kept
+end
+

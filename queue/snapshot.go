@@ -1,0 +1,96 @@
+package queue
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// snapshotAge is how old what a gate answers from may be, by room time.
+const snapshotAge = time.Second
+
+// snapshot is the line as tick.lua described it, the same for all gates.
+type snapshot struct {
+	made  int64 // room time in milliseconds
+	top   int64 // the highest place admitted
+	index []mark
+}
+
+// mark says how many people are ahead of a place.
+type mark struct {
+	place, ahead int64
+}
+
+func (l *Line) keepSnapshot(text string) error {
+	words := strings.Fields(text)
+	numbers := make([]int64, len(words))
+	for i, word := range words {
+		n, err := strconv.ParseInt(word, 10, 64)
+		if err != nil {
+			return fmt.Errorf("%w: snapshot", ErrReply)
+		}
+		numbers[i] = n
+	}
+	if len(numbers) < 2 || len(numbers)%2 != 0 {
+		return fmt.Errorf("%w: snapshot of %d numbers", ErrReply, len(numbers))
+	}
+	s := &snapshot{made: numbers[0], top: numbers[1]}
+	for i := 2; i < len(numbers); i += 2 {
+		s.index = append(s.index, mark{numbers[i], numbers[i+1]})
+	}
+	slices.SortFunc(s.index, func(a, b mark) int { return int(min(1, max(-1, a.place-b.place))) })
+	for i := 1; i < len(s.index); i++ {
+		s.index[i].ahead = max(s.index[i].ahead, s.index[i-1].ahead)
+	}
+	l.snapshot.Store(s)
+	return nil
+}
+
+// ahead estimates how many people are ahead of a place; false when the place is
+// in front of everything the snapshot knows. Between two marks, two per cent of
+// the rank apart, it interpolates.
+func (s *snapshot) ahead(place int64) (int64, bool) {
+	i, exact := slices.BinarySearchFunc(s.index, place, func(m mark, p int64) int { return int(min(1, max(-1, m.place-p))) })
+	switch {
+	case exact:
+		return s.index[i].ahead, true
+	case i == 0:
+		return 0, false
+	case i == len(s.index):
+		return s.index[i-1].ahead, true
+	}
+	low, high := s.index[i-1], s.index[i]
+	share := float64(place-low.place) / float64(high.place-low.place)
+	return low.ahead + int64(share*float64(high.ahead-low.ahead)), true
+}
+
+// fromSnapshot answers a poll without Redis: of somebody far back whose last
+// sign of life is recent enough and who can have been neither admitted nor ended.
+func (l *Line) fromSnapshot(sign Sign) (Standing, bool) {
+	snap, k := l.snapshot.Load(), l.known.Load()
+	now, ok := l.Now()
+	if snap == nil || !ok || time.Duration(now-snap.made)*time.Millisecond > snapshotAge || !l.up.Load() {
+		return Standing{}, false
+	}
+	room := k.room
+	if sign.Seen == 0 || sign.Epoch != room.Epoch || sign.Generation != room.Generation || room.Healing > 0 ||
+		sign.Place <= snap.top || l.lost.Load() {
+		return Standing{}, false
+	}
+	if _, over := l.log.find(sign.Visitor, sign.Place); over {
+		return Standing{}, false
+	}
+	ahead, ok := snap.ahead(sign.Place)
+	if !ok {
+		return Standing{}, false
+	}
+	if every := l.signFor(ahead, room.Flow); every == 0 || now-sign.Seen >= every.Milliseconds() {
+		return Standing{}, false
+	}
+	return Standing{
+		Visitor: sign.Visitor, State: Waiting, Place: sign.Place, Joined: sign.Joined, Ahead: ahead,
+		Waiting: room.Waiting, Poll: l.pollFor(ahead), Due: sign.Due, Room: room,
+	}, true
+}
