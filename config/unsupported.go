@@ -1,0 +1,73 @@
+package config
+
+import "reflect"
+
+// unsupported are the keys whose feature this version does not have, with the
+// name of the feature. A key also stands for all keys below it. Setting one to
+// anything but its default is refused: silently ignored, it would promise what
+// the gate does not do. Whoever builds the feature deletes its line.
+func unsupported() map[string]string {
+	return map[string]string{
+		"tls":                           "TLS on the public listener",
+		"h2c":                           "HTTP/2 without TLS",
+		"redis.addrs":                   "Redis Cluster and Sentinel",
+		"redis.master_name":             "Redis Sentinel",
+		"redis.tls":                     "Redis Cluster and Sentinel; with redis.url write rediss://",
+		"redis.sentinel_username":       "Redis Sentinel",
+		"redis.sentinel_password":       "Redis Sentinel",
+		"token.private_key":             "entry tokens signed with a private key",
+		"admin.allow":                   "admin access by address",
+		"admin.pprof":                   "Go profiles on the admin listener",
+		"cors.allow_origins":            "visitor API for other origins",
+		"join_limit":                    "limit on joins per address",
+		"rooms[].upstream":              "a shop of its own for a room",
+		"rooms[].queueing_method":       "queueing methods other than fifo",
+		"rooms[].queue_all":             "holding back everybody new",
+		"rooms[].shadow":                "shadow mode",
+		"rooms[].identity":              "identity from the shop",
+		"rooms[].consume":               "passes used up by an order",
+		"rooms[].cookie.partitioned":    "partitioned cookies",
+		"rooms[].page.logo":             "logo on the queue page",
+		"rooms[].page.accent":           "colours of the queue page",
+		"rooms[].page.template":         "queue page of your own",
+		"rooms[].page.languages":        "choice of languages",
+		"rooms[].page.default_language": "choice of languages",
+		"rooms[].page.locales":          "translations of your own",
+		"rooms[].page.frame_ancestors":  "queue page in a frame",
+	}
+}
+
+// refuseUnsupported reports every key of unsupported that is not at its
+// default. Keys with a problem of their own are left out.
+func (k *checker) refuseUnsupported() {
+	k.refuse("", "", reflect.ValueOf(*k.c), reflect.ValueOf(Default()), unsupported())
+}
+
+func (k *checker) refuse(path, pattern string, v, def reflect.Value, features map[string]string) {
+	feature := features[pattern]
+	switch {
+	case v.Kind() == reflect.Struct:
+		for i := range v.NumField() {
+			key := keyOf(v.Type().Field(i))
+			below := features
+			if feature != "" {
+				below = map[string]string{join(pattern, key): feature}
+			}
+			k.refuse(join(path, key), join(pattern, key), v.Field(i), def.Field(i), below)
+		}
+	case feature == "" && isStructList(v.Type()):
+		for i := range v.Len() {
+			k.refuse(index(path, i), pattern+"[]", v.Index(i), newItem(v.Type().Elem()), features)
+		}
+	case feature != "" && !sameValue(v, def) && !k.failed(path):
+		k.fail(path, "not supported by this version of queuegate; remove it (%s)", feature)
+	}
+}
+
+// sameValue compares values; an empty list is the same as none.
+func sameValue(a, b reflect.Value) bool {
+	if a.Kind() == reflect.Slice && a.Len() == 0 && b.Len() == 0 {
+		return true
+	}
+	return reflect.DeepEqual(a.Interface(), b.Interface())
+}
