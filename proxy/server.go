@@ -1,0 +1,322 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+const (
+	// readHeaderTimeout bounds how long a client may take to send the head of a
+	// request; slow senders of heads hold a connection and nothing else.
+	readHeaderTimeout = 10 * time.Second
+	// idleTimeout is longer than the 60 to 75 seconds for which balancers keep
+	// their side open, so that they and not we close an idle connection: closing
+	// it here could meet a request that is already on its way.
+	idleTimeout = 120 * time.Second
+	// maxHeaderBytes is room for the shop's cookies and ours.
+	maxHeaderBytes = 32 << 10
+	// afterCut is how long a request whose connection was cut gets to give back
+	// what it holds and to write its log line.
+	afterCut = time.Second
+)
+
+var (
+	// ErrNotListening is returned by Serve when Listen was not called or failed.
+	ErrNotListening = errors.New("proxy: not listening")
+	// ErrCut is returned by Serve when requests were still running at the end of
+	// the grace time and their connections were closed.
+	ErrCut = errors.New("proxy: requests were still running at the end of the grace time and were cut off")
+)
+
+// ServerOptions are what NewServer needs.
+type ServerOptions struct {
+	// Listen is the address of the public listener, for instance ":8080"; port
+	// 0 takes a free one. Public answers there. Both are required.
+	Listen string
+	Public http.Handler
+	// AdminListen and Admin are the same for operators. Without an address there
+	// is no admin listener.
+	AdminListen string
+	Admin       http.Handler
+	// DrainDelay is how long everything is still served after the end was asked
+	// for, while readiness already fails, so that balancers stop sending first.
+	DrainDelay time.Duration
+	// Grace is how long requests in flight may go on after that. 0 cuts them off.
+	Grace time.Duration
+	// Log gets what the servers have to say; nil discards it.
+	Log *slog.Logger
+}
+
+func (o ServerOptions) validate() error {
+	var errs []error
+	if o.Listen == "" {
+		errs = append(errs, errors.New("proxy: listen: must not be empty; set it to an address such as \":8080\""))
+	}
+	if o.Public == nil {
+		errs = append(errs, errors.New("proxy: server: Public must not be nil"))
+	}
+	if o.AdminListen != "" && o.Admin == nil {
+		errs = append(errs, errors.New("proxy: server: Admin must not be nil when AdminListen is set"))
+	}
+	if o.DrainDelay < 0 {
+		errs = append(errs, fmt.Errorf("proxy: shutdown.drain_delay: must not be negative (is %v)", o.DrainDelay))
+	}
+	if o.Grace < 0 {
+		errs = append(errs, fmt.Errorf("proxy: shutdown.grace: must not be negative (is %v)", o.Grace))
+	}
+	return errors.Join(errs...)
+}
+
+// Server is the public and the admin listener with one common end.
+type Server struct {
+	opts     ServerOptions
+	public   *http.Server
+	admin    *http.Server // nil without an admin listener
+	publicLn net.Listener // nil before Listen
+	adminLn  net.Listener
+	draining atomic.Bool
+	tunnels  tunnels
+	running  flights
+	cut      context.CancelFunc // ends the context of every request
+}
+
+// NewServer returns a server that does not listen yet.
+func NewServer(o ServerOptions) (*Server, error) {
+	if err := o.validate(); err != nil {
+		return nil, err
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	s := &Server{opts: o}
+	base, cut := context.WithCancel(context.Background())
+	s.cut = cut
+	s.public = s.httpServer(base, s.counted(o.Public), "public")
+	if o.AdminListen != "" {
+		s.admin = s.httpServer(base, o.Admin, "admin")
+	}
+	return s, nil
+}
+
+// httpServer has no WriteTimeout: streams and long downloads are ordinary
+// answers, and a request of the shop has its own end (upstream.max_request).
+func (s *Server) httpServer(base context.Context, h http.Handler, name string) *http.Server {
+	var only1 http.Protocols
+	only1.SetHTTP1(true)
+	return &http.Server{
+		Handler:           h,
+		Protocols:         &only1,
+		ReadHeaderTimeout: readHeaderTimeout,
+		IdleTimeout:       idleTimeout,
+		MaxHeaderBytes:    maxHeaderBytes,
+		BaseContext:       func(net.Listener) context.Context { return base },
+		ConnState:         s.tunnels.watch,
+		ErrorLog:          slog.NewLogLogger(s.opts.Log.With("listener", name).Handler(), slog.LevelWarn),
+	}
+}
+
+// counted counts the requests that run, upgraded ones included, which
+// http.Server forgets; and tells clients during the drain to open their next
+// connection elsewhere, so that few idle ones are left to be closed at its end.
+func (s *Server) counted(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.running.add(1)
+		defer s.running.add(-1)
+		if s.Draining() && r.Header.Get("Upgrade") == "" {
+			w.Header().Set("Connection", "close")
+		}
+		h.ServeHTTP(w, r)
+	})
+}
+
+// Listen binds both addresses. Its error names the address and the remedy; no
+// address stays bound then.
+func (s *Server) Listen() error {
+	ln, err := s.bind("listen", s.opts.Listen)
+	if err != nil {
+		return err
+	}
+	if s.admin != nil {
+		adminLn, err := s.bind("admin.listen", s.opts.AdminListen)
+		if err != nil {
+			_ = ln.Close()
+			return err
+		}
+		s.adminLn = adminLn
+	}
+	s.publicLn = ln
+	return nil
+}
+
+func (s *Server) bind(key, addr string) (net.Listener, error) {
+	ln, err := new(net.ListenConfig).Listen(context.Background(), "tcp", addr)
+	if err == nil {
+		return &listener{Listener: ln, tunnels: &s.tunnels}, nil
+	}
+	remedy := "set it to host:port or :port"
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		remedy = "another process listens there; stop it or set another port"
+	case errors.Is(err, fs.ErrPermission):
+		remedy = "ports below 1024 need a privilege; set a higher port or grant CAP_NET_BIND_SERVICE"
+	case errors.Is(err, syscall.EADDRNOTAVAIL):
+		remedy = "this machine does not have that address; set one of its own or only :port"
+	}
+	return nil, fmt.Errorf("proxy: %s %q: %w: %s", key, addr, err, remedy)
+}
+
+// URL is where the public listener is reached from this machine; empty before
+// Listen.
+func (s *Server) URL() string { return reach(s.publicLn) }
+
+// AdminURL is the same for the admin listener; empty when there is none.
+func (s *Server) AdminURL() string { return reach(s.adminLn) }
+
+func reach(ln net.Listener) string {
+	if ln == nil {
+		return ""
+	}
+	addr, ok := ln.Addr().(*net.TCPAddr)
+	if !ok {
+		return ""
+	}
+	host := addr.IP.String()
+	if addr.IP.IsUnspecified() {
+		host = "127.0.0.1"
+	}
+	return "http://" + net.JoinHostPort(host, fmt.Sprint(addr.Port))
+}
+
+// Draining tells that the end was asked for: readiness has to fail.
+func (s *Server) Draining() bool { return s.draining.Load() }
+
+// Serve serves on both listeners until ctx ends or one of them fails, and
+// returns when everything has stopped. When ctx ends it reports Draining at
+// once, serves on for DrainDelay, lets requests in flight finish within Grace,
+// and then closes what is left, upgraded connections included; the admin
+// listener answers until the public one has stopped. It returns nil after that,
+// ErrCut when requests had to be cut off, ErrNotListening without Listen, and
+// otherwise what the listener failed with. It can be called once.
+func (s *Server) Serve(ctx context.Context) error {
+	defer s.cut()
+	if s.publicLn == nil {
+		return ErrNotListening
+	}
+	failed := make(chan error, 2)
+	var serving sync.WaitGroup
+	serving.Go(func() { failed <- ended("public", s.public.Serve(s.publicLn)) })
+	if s.admin != nil {
+		serving.Go(func() { failed <- ended("admin", s.admin.Serve(s.adminLn)) })
+	}
+	var failure error
+	select {
+	case failure = <-failed:
+	case <-ctx.Done():
+		failure = s.drain(failed)
+	}
+	s.draining.Store(true)
+	// When a listener failed nothing new can arrive there; the rest is still
+	// brought to its end in order.
+	err := s.stop(context.WithoutCancel(ctx))
+	serving.Wait()
+	return errors.Join(failure, err)
+}
+
+// ended is nil when a server stopped because it was told to.
+func ended(name string, err error) error {
+	if errors.Is(err, http.ErrServerClosed) {
+		return nil
+	}
+	return fmt.Errorf("proxy: %s listener: %w", name, err)
+}
+
+// drain keeps serving while readiness fails.
+func (s *Server) drain(failed <-chan error) error {
+	s.draining.Store(true)
+	s.opts.Log.Info("draining", "delay", s.opts.DrainDelay, "grace", s.opts.Grace)
+	if s.opts.DrainDelay == 0 {
+		return nil
+	}
+	delay := time.NewTimer(s.opts.DrainDelay)
+	defer delay.Stop()
+	select {
+	case err := <-failed:
+		return err
+	case <-delay.C:
+		return nil
+	}
+}
+
+// stop ends the public server, then the admin one.
+func (s *Server) stop(ctx context.Context) error {
+	grace, cancel := context.WithTimeout(ctx, s.opts.Grace)
+	defer cancel()
+	var err error
+	if s.public.Shutdown(grace) != nil {
+		err = ErrCut
+		s.opts.Log.Warn("cutting off requests that outlast the grace time", "running", s.running.count())
+		// The context first: who watches it can still say something.
+		s.cut()
+		_ = s.public.Close()
+	}
+	if n := s.tunnels.closeAll(); n > 0 {
+		s.opts.Log.Info("closed upgraded connections", "count", n)
+	}
+	after, cancelAfter := context.WithTimeout(ctx, afterCut)
+	defer cancelAfter()
+	s.running.wait(after)
+	if s.admin != nil && s.admin.Shutdown(after) != nil {
+		_ = s.admin.Close() // a request for numbers is no reason to wait
+	}
+	s.tunnels.closeAll()
+	return err
+}
+
+// flights counts the requests that run.
+type flights struct {
+	mu   sync.Mutex
+	n    int
+	idle chan struct{} // closed when n falls to 0, while somebody waits
+}
+
+func (f *flights) add(d int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.n += d; f.n == 0 && f.idle != nil {
+		close(f.idle)
+		f.idle = nil
+	}
+}
+
+func (f *flights) count() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.n
+}
+
+// wait returns when no request runs or ctx ends.
+func (f *flights) wait(ctx context.Context) {
+	f.mu.Lock()
+	if f.n == 0 {
+		f.mu.Unlock()
+		return
+	}
+	if f.idle == nil {
+		f.idle = make(chan struct{})
+	}
+	idle := f.idle
+	f.mu.Unlock()
+	select {
+	case <-idle:
+	case <-ctx.Done():
+	}
+}
