@@ -133,7 +133,8 @@ type View struct {
 	// then loads its own address, or "/" when Posted.
 	Here string
 	// Posted is set when the page answers anything but a GET: its own address is
-	// then never loaded again, so that no form is sent twice; only Here is.
+	// then never loaded again, so that no form is sent twice; only Here is. In
+	// every state but ShopDown the page says that the form was not passed on.
 	Posted bool
 	// NoRefreshURL is a path of this origin that shows this page with RefreshOff;
 	// it is the "stop refreshing" link of the page without JavaScript. Empty: no

@@ -315,12 +315,27 @@ func TestAnswerToAFormNeverLoadsItsOwnAddress(t *testing.T) {
 	require.Equal(t, "4;url=/", refresh(t, render(t, page.Options{}, v)))
 
 	v = waiting()
+	v.State, v.Posted = page.Paused, true
+	require.Contains(t, seen(t, render(t, page.Options{}, v)), "What you sent has not reached the shop.")
+
+	v = waiting()
 	v.State, v.Posted = page.ShopDown, true
+	require.NotContains(t, seen(t, render(t, page.Options{}, v)), "What you sent", "it may have reached the shop")
 	body = render(t, page.Options{}, v)
 	require.Contains(t, seen(t, body), "look whether it went through before you send it again")
 	require.Contains(t, body, " data-posted")
 
 	require.NotContains(t, render(t, page.Options{}, waiting()), " data-posted")
+}
+
+func TestWithoutAPlaceThereIsNothingToLeave(t *testing.T) {
+	v := waiting()
+	v.State = page.Closed
+	require.Contains(t, render(t, page.Options{}, v), `id="leave"`)
+	v.NumbersKnown = false
+	require.Contains(t, render(t, page.Options{}, v), `id="leave"`, "held, without a number")
+	v.HoldFor = 0
+	require.NotContains(t, render(t, page.Options{}, v), `id="leave"`)
 }
 
 func TestTargetIsKeptByteForByte(t *testing.T) {

@@ -169,12 +169,16 @@ func (r *Renderer) model(v View) (*model, error) {
 	}
 	switch {
 	case v.State == NotAccepted:
-		m.State, m.Posted, m.Refused = Waiting, true, true
+		m.State, m.Posted = Waiting, true
 	case v.State == Degraded && !v.NumbersKnown:
 		m.State = unreachable
 	}
 	if m.Posted && m.Here == "" {
 		m.Here = "/"
+	}
+	m.Refused = m.Posted && v.State != ShopDown
+	if (v.State == Closed || v.State == SoldOut) && !v.NumbersKnown && v.HoldFor == 0 {
+		m.LeaveURL = "" // nothing to leave
 	}
 	m.Unanswered = v.State == ShopDown && v.Posted
 	now, ok := w.States[m.State]
