@@ -8,7 +8,7 @@ import (
 const (
 	// maxReadings and maxReadingBytes bound the work one target can cause. Paths
 	// of shops have one reading, with encoded letters two; a path that holds an
-	// encoded URL with dots, parameters and doubled slashes has about ten.
+	// encoded URL has four to seven, with parameters and doubled slashes up to 14.
 	maxReadings     = 64
 	maxReadingBytes = 32 << 10
 )
