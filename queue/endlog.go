@@ -20,6 +20,7 @@ type endLog struct {
 	mu     sync.RWMutex
 	byID   map[string]loggedEnd
 	cursor int64 // number of the last end fetched
+	epoch  int64 // in which numbers of ends compare with it
 	swept  int64 // room time of the last sweep
 }
 
@@ -76,17 +77,22 @@ func (e *endLog) all() []end {
 	return list
 }
 
-func (e *endLog) last() int64 {
+// last is the number of the last end fetched in an epoch; 0 in a new one, whose
+// numbers may begin anew.
+func (e *endLog) last(epoch int64) int64 {
 	e.mu.RLock()
 	defer e.mu.RUnlock()
+	if e.epoch != epoch {
+		return 0
+	}
 	return e.cursor
 }
 
-// advance moves the cursor; back to the start when Redis lost its history.
-func (e *endLog) advance(to int64) {
+// advance moves the cursor.
+func (e *endLog) advance(epoch, to int64) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.cursor = to
+	e.epoch, e.cursor = epoch, to
 }
 
 // parseEnd reads "place why admission".

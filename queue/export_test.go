@@ -20,3 +20,32 @@ func (l *Line) PollFor(ahead int64) time.Duration { return l.pollFor(ahead) }
 func (l *Line) SignFor(ahead int64, flow float64) time.Duration {
 	return l.signFor(ahead, flow)
 }
+
+// StopClock makes Redis's TIME look as if it had been set back far: the next
+// script moves the room's time not at all.
+func (l *Line) StopClock(ctx context.Context, rdb redis.Cmdable) error {
+	return rdb.HSet(ctx, l.keys[0], "clock", int64(1)<<52).Err()
+}
+
+// Step is one turn of Run.
+func (l *Line) Step(ctx context.Context) (again bool, err error) { return l.step(ctx) }
+
+// Lost tells whether this gate has still to write back what it knows.
+func (l *Line) Lost() bool { return l.lost.Load() }
+
+// RememberedEnd is an end of a stay in a gate's memory.
+type RememberedEnd struct {
+	Visitor   string
+	Place     int64
+	Why       Why
+	Admission string
+}
+
+// Remembered is what this gate would write back after a loss.
+func (l *Line) Remembered(now int64) ([]RememberedEnd, []Holding) {
+	var ends []RememberedEnd
+	for _, e := range l.log.all() {
+		ends = append(ends, RememberedEnd{e.visitor, e.place, e.why, e.admission})
+	}
+	return ends, l.holders.all(now)
+}

@@ -28,6 +28,9 @@ func (l *Line) Heal(ctx context.Context) error {
 		}
 		ends, leases = ends[n:], leases[m:]
 	}
+	if last, _ := l.Room(); last.Epoch != room.Epoch {
+		return nil // lost once more meanwhile: the next tick begins anew
+	}
 	l.lost.Store(false)
 	l.opts.Log.WarnContext(ctx, "redis lost its history; written back", "room", l.opts.Room, "epoch", room.Epoch)
 	return nil

@@ -24,7 +24,8 @@ type Line struct {
 	renewals *batch[Holding, Standing]
 	ends     *batch[ending, Standing]
 
-	up       atomic.Bool // whether the last call was answered
+	up       atomic.Bool  // whether the last call was answered
+	problem  atomic.Value // string: why the last failed call failed
 	known    atomic.Pointer[knowledge]
 	snapshot atomic.Pointer[snapshot]
 	lost     atomic.Bool // Redis lost its history and this gate has not written back yet
@@ -196,6 +197,13 @@ func (l *Line) Room() (Room, bool) {
 
 // Up tells whether Redis answered the last call.
 func (l *Line) Up() bool { return l.up.Load() }
+
+// Problem tells, in Redis's or the network's words, why the last call that
+// failed did; it is empty when none has.
+func (l *Line) Problem() string {
+	text, _ := l.problem.Load().(string)
+	return text
+}
 
 // learn keeps the newest answer.
 func (l *Line) learn(r reply, sent time.Time) {

@@ -70,8 +70,11 @@ func (l *Line) step(ctx context.Context) (again bool, err error) {
 // expired leases are given on, new ends are fetched. It returns true when it
 // stopped at the bound of one call and should be called again at once.
 func (l *Line) Tick(ctx context.Context) (again bool, err error) {
-	cursor := l.log.last()
-	before := l.known.Load()
+	epoch := int64(0)
+	if k := l.known.Load(); k != nil {
+		epoch = k.room.Epoch
+	}
+	cursor := l.log.last(epoch)
 	made := int64(0)
 	if held := l.snapshot.Load(); held != nil {
 		made = held.made
@@ -80,8 +83,8 @@ func (l *Line) Tick(ctx context.Context) (again bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	if before != nil && before.room.Epoch != r.room.Epoch {
-		l.log.advance(0) // its numbers of ends may begin anew
+	if r.room.Epoch != epoch && cursor > 0 {
+		return true, nil // asked with a number of a lost epoch: once more, from the start
 	}
 	f := &fields{values: r.rest}
 	again = f.number() == 1
@@ -101,7 +104,7 @@ func (l *Line) Tick(ctx context.Context) (again bool, err error) {
 			break
 		}
 		l.log.add(over, r.room.Now)
-		l.log.advance(number)
+		l.log.advance(r.room.Epoch, number)
 		n++
 	}
 	if f.err != nil {

@@ -107,7 +107,7 @@ type Room struct {
 	Generation int64     // raised by a reset
 	Epoch      int64     // raised when Redis lost its history
 	Waiting    int64     // people here or newly joined
-	Holding    int64     // slots taken, expired leases not counted
+	Holding    int64     // slots taken, those reserved after a loss counted, expired leases not
 	Limits     Limits
 	// Flow is how many people a second were admitted lately while people waited;
 	// 0 before there is a measure. Thinning is the share of the waiting who go

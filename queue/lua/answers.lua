@@ -30,7 +30,7 @@ end
 -- header is what every answer begins with: the room at this moment.
 local function header()
   return { int(now), int(clock), int(room.epoch), int(room.generation), room.state, int(people()),
-    redis.call('ZCOUNT', SLOTS, '(' .. int(now), '+inf'), int(room.slots), int(room.rate), int(room.burst),
+    int(redis.call('ZCOUNT', SLOTS, '(' .. int(now), '+inf') + reserved()), int(room.slots), int(room.rate), int(room.burst),
     int(room.flow), int(room.thinning),
     int(math.max(0, room.healed - now)) }
 end

@@ -6,22 +6,23 @@
 --
 -- Idempotent: one end is one record and frees its slot once; repeated, it tells
 -- how the stay ended. A pass named by its admission ends only itself: a later
--- admission of the same visitor is not touched. What Redis does not know is
+-- admission of the same visitor is not touched, nor is a later stay by leaving
+-- an earlier place (place 0 means whatever there is). What Redis does not know is
 -- recorded all the same, so that no ticket brings it back. The next person gets
 -- the slot in the same call. It removes before it writes, so that leaving works
 -- in a Redis that is out of memory.
 
 local function over(visitor, admission, place, why)
   local lease = lease_of(visitor)
-  if lease and (admission == '' or admission == lease.admission) then
+  local part, at = where(visitor)
+  local whole = admission == '' and (place == 0 or place >= (lease and lease.place or at or 0))
+  if lease and (whole or admission == lease.admission) then
     finish(visitor, lease.place, lease.admission, why)
     return { place = lease.place, why = why, admission = lease.admission }
   end
   local stay = end_of(visitor, place)
   if stay then return stay end
-  if lease then return nil end
-  local part, at = where(visitor)
-  if part and admission ~= '' then return nil end
+  if lease or part and not whole then return nil end
   place = math.max(place, at or 0)
   finish(visitor, place, admission == '' and '-' or admission, why)
   return { place = place, why = why, admission = admission }

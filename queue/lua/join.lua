@@ -31,7 +31,7 @@ local function join(visitor)
   end
   if call.max_waiting > 0 and people() >= call.max_waiting then return refused('full') end
   local ahead = people()
-  local place, poll, due = next_place(), poll_for(ahead), due_after(ahead)
+  local place, poll, due = next_place(), poll_for(ahead), first_due(ahead)
   redis.call('ZADD', FRESH, int(place), visitor)
   redis.call('HSET', DUE, visitor, int(due))
   fresh_n = fresh_n + 1

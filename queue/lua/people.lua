@@ -13,7 +13,7 @@ end
 -- next poll: 1.5 s among the first thousand, 20 s far back, and never over a
 -- third of the windows that a missed one would cost. poll.go knows the same.
 local function poll_for(ahead)
-  local poll = math.min(20000, 1500 + math.max(0, ahead - 1000))
+  local poll = math.min(20000, 1500 + math.max(0, ahead - NEAR))
   return math.floor(math.max(200, math.min(poll, call.claim_window / 3, call.waiting_timeout / 3)))
 end
 
@@ -22,7 +22,7 @@ end
 -- heard; farther back one in a quarter of the wait, at most 100 s.
 local function sign_for(ahead)
   local second = room.flow / 1000000
-  if ahead < math.max(1000, 20 * second) then return 0 end
+  if ahead < math.max(NEAR, 20 * second) then return 0 end
   local quarter = second > 0 and ahead / second * 250 or 100000
   return math.floor(math.min(100000, call.waiting_timeout / 3, quarter))
 end
@@ -31,6 +31,12 @@ end
 -- one that was asked for, jitter included, and the presence window.
 local function due_after(ahead)
   return now + sign_for(ahead) + math.ceil(poll_for(ahead) * 1.2) + call.presence_window
+end
+
+-- first_due is until when the first sign of a newcomer is awaited: every first
+-- poll is heard, however far back.
+local function first_due(ahead)
+  return now + math.ceil(poll_for(ahead) * 1.2) + call.presence_window
 end
 
 -- next_place is a number never used before: above the last one, above anything

@@ -37,6 +37,7 @@ local GATES, SNAPSHOT = KEYS[13], KEYS[14]
 local TOKEN = 60000    -- one admission, in the bucket's unit: with it the refill of a millisecond is a whole number
 local PAGE = 100       -- members read at a time
 local MOST = 1000      -- members one call may touch
+local NEAR = 1000      -- so many people ahead, and every poll is heard
 local LAST_LAPSE = 3   -- an unclaimed pass goes back to its place twice, then the stay ends
 local HEALING = 24000  -- how long a room that lost its history waits for what its gates and visitors know: the longest poll
 
@@ -75,7 +76,7 @@ local room = {
   tokens = number(10, nil), filled = number(11, nil), top = number(12, 0), endno = number(13, 0),
   admitted = number(14, 0),
   healed = number(15, 0),   -- until when nobody is admitted after a loss
-  base = number(16, 0),     -- slots that were taken when history was lost, counted as taken
+  base = number(16, 0),     -- slots taken when history was lost, and what came and went since: counted as taken
   based = number(17, 0),    -- until then
   flow = number(18, 0),     -- admissions a second while people wait, in millionths
   thinning = number(19, 0), -- share of the waiting who go away in a second, in billionths
@@ -98,6 +99,7 @@ elseif waiting_n + fresh_n + away_n + slots_n > 0 then
 else
   now = math.max(now, clock)
 end
+local stood = now -- by what Redis knew before this call
 now = math.max(now, call.now)
 
 -- lose begins a new epoch: Redis does not know what it knew. For the time of
@@ -106,7 +108,7 @@ now = math.max(now, call.now)
 local function lose(after)
   room.epoch = math.max(room.epoch, after) + 1
   room.healed = now + HEALING
-  room.based = now + call.session
+  room.base, room.based = 0, now + call.session
   room.tokens, room.filled = 0, room.healed
   room.born = 0
 end
@@ -114,17 +116,21 @@ end
 -- History was lost when the room is gone while a caller remembers it, when this
 -- gate's last call is missing, or when anything shown is of a later epoch. An
 -- epoch begins at the time of its room, so that a room made anew is told from
--- an older one: a ticket of an earlier epoch in a room that nobody remembered
--- says that there was one.
+-- an older one: a ticket of an earlier epoch in a room that nobody remembered,
+-- or a gate that remembers one, says that there was one. The entry of a gate
+-- that was cut off for longer than entries are kept (tick.lua) is no loss.
 local latest = math.max(call.epoch, call.latest)
+local earliest = call.earliest
+if call.epoch > 0 and (earliest == 0 or call.epoch < earliest) then earliest = call.epoch end
+local forgotten = not heard and call.now < stood - call.waiting_timeout
 if not known then
   room.epoch, room.born = now, 1
   if latest > 0 then lose(latest) end
 elseif latest > room.epoch then
   lose(latest)
-elseif call.epoch == room.epoch and (heard or -1) < call.now then
+elseif call.epoch == room.epoch and (heard or -1) < call.now and not forgotten then
   lose(latest)
-elseif room.born == 1 and call.earliest > 0 and call.earliest < room.epoch then
+elseif room.born == 1 and earliest > 0 and earliest < room.epoch then
   lose(latest)
 end
 if now < room.based and call.epoch > 0 and call.epoch < room.epoch then

@@ -2,6 +2,8 @@
 -- room.lua.
 
 -- reserved are slots taken before a loss that nobody has registered again.
+-- Registering one again leaves base as it is; whoever is admitted or leaves
+-- after the loss moves it, else the first admission would eat up a reserve.
 local function reserved()
   if now >= room.based then return 0 end
   return math.max(0, room.base - slots_n)
@@ -24,8 +26,11 @@ local function put_lease(visitor, lease)
 end
 
 local function drop_lease(visitor)
+  local ends = now < room.based and redis.call('ZSCORE', SLOTS, visitor)
   if redis.call('ZREM', SLOTS, visitor) == 1 then
     slots_n = slots_n - 1
+    -- What an older copy of Redis brought back expired was not counted as taken.
+    if ends and tonumber(ends) > room.healed - HEALING then room.base = math.max(0, room.base - 1) end
     redis.call('HDEL', LEASES, visitor)
     redis.call('SREM', UNPROVEN, visitor)
   end
@@ -33,9 +38,6 @@ end
 
 -- finish ends a stay, wherever it stands: one numbered record, once.
 local function finish(visitor, place, admission, why)
-  if redis.call('HEXISTS', LEASES, visitor) == 1 and now < room.based then
-    room.base = math.max(0, room.base - 1)
-  end
   drop_lease(visitor)
   leave_line(visitor)
   redis.call('HDEL', LAPSES, visitor)
@@ -54,13 +56,22 @@ local function end_of(visitor, place)
   return { place = tonumber(at), why = why, admission = admission }
 end
 
--- restore brings back the lease of a token that Redis does not know, when the
--- token is of an epoch whose history was lost, unexpired and not ended.
+-- restore brings back the lease of a token that Redis does not know, or knows
+-- from an older copy, when the token is of an epoch whose history was lost,
+-- unexpired and not ended.
 local function restore(visitor, stage, admission, place, ends, epoch)
   if epoch >= room.epoch or ends <= now or place < room.generation then return nil end
-  if redis.call('HEXISTS', LEASES, visitor) == 1 or end_of(visitor, place) then return nil end
+  if end_of(visitor, place) then return nil end
+  local lease = lease_of(visitor)
+  if lease then
+    if lease.admission ~= admission then return nil end
+    if stage == 'active' then lease.stage = stage end
+    lease.ends = math.max(lease.ends, ends)
+    put_lease(visitor, lease)
+    return lease
+  end
   leave_line(visitor)
-  local lease = { stage = stage, admission = admission, place = place, started = now, ends = ends }
+  lease = { stage = stage, admission = admission, place = place, started = now, ends = ends }
   put_lease(visitor, lease)
   slots_n = slots_n + 1
   room.last = math.max(room.last, place)
@@ -88,18 +99,20 @@ local function give_back(visitor)
   add('lapsed', 1)
 end
 
--- room_for tells whether n slots are free, giving on leases past their end, the
--- oldest first and no more than needed: who comes back late keeps a slot that
--- nobody wanted.
+-- room_for tells whether n slots are free, leases past their end counted as
+-- free, and makes the first of them free: it gives on the oldest and no more than
+-- that one needs, so who comes back late keeps a slot that nobody wanted. After
+-- the limits were lowered that takes more than one, PAGE of them in one call.
 local function room_for(n)
   if room.slots == 0 then return true end
-  while slots_n + reserved() + n > room.slots do
-    if healing() then return false end
-    local expired = redis.call('ZRANGEBYSCORE', SLOTS, '-inf', int(now), 'LIMIT', 0, 1)
-    if #expired == 0 then return false end
-    give_back(expired[1])
+  local over = slots_n + reserved() - room.slots
+  if over + n <= 0 then return true end
+  if healing() or over + n > redis.call('ZCOUNT', SLOTS, '-inf', int(now)) then return false end
+  if over >= 0 then
+    local expired = redis.call('ZRANGEBYSCORE', SLOTS, '-inf', int(now), 'LIMIT', 0, math.min(over + 1, PAGE))
+    for i = 1, #expired do give_back(expired[i]) end
   end
-  return true
+  return slots_n + reserved() < room.slots
 end
 
 -- grant admits: a ready pass of one claim window. Its name follows from place
@@ -111,6 +124,7 @@ local function grant(visitor, place)
     started = now, ends = now + call.claim_window,
   })
   slots_n = slots_n + 1
+  if now < room.based then room.base = room.base + 1 end
   take()
   room.top = math.max(room.top, place)
   room.admitted = room.admitted + 1

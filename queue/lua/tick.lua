@@ -13,7 +13,7 @@
 -- that all gates answer from, and tells the new ends.
 
 local kept = redis.call('HMGET', ROOM, 'sweep', 'swept', 'made', 'measured', 'seen', 'from', 'thinned', 'stepped',
-  'returned', 'left')
+  'returned', 'left', 'pruned')
 local function field(i) return tonumber(kept[i] or '0') end
 
 -- A lease that nobody wanted stays its holder's for as long again as it lasted,
@@ -66,6 +66,17 @@ local function sweep()
   if again then swept = swept + math.floor(MOST * 60000 / (waiting_n + 1)) else swept = now end
   redis.call('HSET', ROOM, 'sweep', int(cursor), 'swept', int(swept))
   return again
+end
+
+-- prune_gates forgets, once a minute, the gates that were not heard from for
+-- waiting_timeout.
+local function prune_gates()
+  if now - field(11) < 60000 then return end
+  local gates = redis.call('HGETALL', GATES)
+  for i = 1, #gates, 2 do
+    if tonumber(gates[i + 1]) < now - call.waiting_timeout then redis.call('HDEL', GATES, gates[i]) end
+  end
+  redis.call('HSET', ROOM, 'pruned', int(now))
 end
 
 -- measure follows two figures over about half a minute, the same for all gates:
@@ -134,10 +145,7 @@ for i = 1, #ends, 2 do
   answer[#answer + 1] = ends[i]
   answer[#answer + 1] = redis.call('HGET', ENDS, ends[i]) or ''
 end
-local gates = redis.call('HGETALL', GATES)
-for i = 1, #gates, 2 do
-  if tonumber(gates[i + 1]) < now - call.waiting_timeout then redis.call('HDEL', GATES, gates[i]) end
-end
+prune_gates()
 save()
 answer[1] = header()
 return answer

@@ -11,7 +11,10 @@
 -- silent for waiting_timeout after it was due.
 
 local function sign(visitor, place, due)
-  if redis.call('HEXISTS', LEASES, visitor) == 1 then return nil end
+  if redis.call('HEXISTS', LEASES, visitor) == 1 then
+    redis.call('SREM', UNPROVEN, visitor)
+    return nil
+  end
   local stay = end_of(visitor, place)
   if stay then return stay end
   if place < room.generation then return { place = place, why = 'expired' } end
@@ -31,7 +34,9 @@ local function sign(visitor, place, due)
     if part ~= 'fresh' then add('returned', 1) end
   end
   redis.call('ZADD', WAITING, int(at), visitor)
-  redis.call('HSET', DUE, visitor, int(due_after(ahead_of(at))))
+  -- The same for everybody near the front: a small room need not count.
+  local ahead = people() > NEAR and ahead_of(at) or 0
+  redis.call('HSET', DUE, visitor, int(due_after(ahead)))
   room.last = math.max(room.last, at)
   return nil
 end
