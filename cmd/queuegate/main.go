@@ -1,19 +1,61 @@
-// Command queuegate is a virtual waiting room in front of a web shop.
+// Command queuegate is a virtual waiting room in front of a web shop: a reverse
+// proxy that lets people through to the protected routes only as fast as the
+// shop can serve them, while everybody else waits in one fair line.
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"io"
 	"os"
+	"os/signal"
+	"syscall"
 )
 
 // version is set when the binary is linked.
 var version = "dev"
 
+// Exit codes are part of what operators script against.
+const (
+	exitOK      = 0
+	exitRuntime = 1 // it ran, and something failed
+	exitUsage   = 2 // it did not run: the command line or the configuration is wrong
+)
+
+// process is what a command may use of the operating system.
+type process struct {
+	environ []string
+	stdout  io.Writer
+	stderr  io.Writer
+}
+
+// usageError marks what exits with exitUsage.
+type usageError struct{ error }
+
+func (e usageError) Unwrap() error { return e.error }
+
 func main() {
-	if len(os.Args) == 2 && os.Args[1] == "version" {
-		fmt.Fprintln(os.Stdout, version)
-		return
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	code := run(ctx, os.Args[1:], process{environ: os.Environ(), stdout: os.Stdout, stderr: os.Stderr})
+	stop()
+	os.Exit(code)
+}
+
+// run is the whole program; only main exits.
+func run(ctx context.Context, args []string, p process) int {
+	cmd := newRoot(p)
+	cmd.SetArgs(args)
+	err := cmd.ExecuteContext(ctx)
+	var usage usageError
+	switch {
+	case err == nil:
+		return exitOK
+	case errors.As(err, &usage):
+		fmt.Fprintln(p.stderr, usage.Error())
+		return exitUsage
+	default:
+		fmt.Fprintln(p.stderr, "queuegate:", err)
+		return exitRuntime
 	}
-	fmt.Fprintln(os.Stderr, "usage: queuegate version")
-	os.Exit(2)
 }

@@ -1,0 +1,92 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/queuegate/queuegate/config"
+	"github.com/queuegate/queuegate/proxy"
+	"github.com/queuegate/queuegate/proxy/admin"
+)
+
+func serveCommand(p process) *cobra.Command {
+	cmd := &cobra.Command{Use: "serve", Short: "Run the gate", Args: cobra.NoArgs}
+	path := configFlag(cmd)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		c, warnings, err := load(*path, p)
+		if err != nil {
+			return err
+		}
+		log, err := newLog(p.stderr, c.Log.Level, c.Log.Format)
+		if err != nil {
+			return usageError{err}
+		}
+		for _, w := range warnings {
+			log.WarnContext(cmd.Context(), "configuration", "problem", w.String())
+		}
+		return serve(cmd.Context(), c, log, nil)
+	}
+	return cmd
+}
+
+// serve runs a gate until ctx ends and everybody in flight is served. listening,
+// when not nil, is called once both listeners are bound.
+func serve(ctx context.Context, c *config.Config, log *slog.Logger, listening func(*proxy.Server)) error {
+	parts, err := build(c, log)
+	if err != nil {
+		return usageError{err}
+	}
+	defer parts.close()
+
+	var server *proxy.Server
+	probes := admin.New(admin.Options{
+		Version: version,
+		Ready:   func() admin.Readiness { return readiness(c, parts, server.Draining()) },
+	})
+	server, err = proxy.NewServer(proxy.ServerOptions{
+		Listen: c.Listen, AdminListen: c.Admin.Listen, Public: parts.gate, Admin: probes,
+		DrainDelay: c.Shutdown.DrainDelay, Grace: c.Shutdown.Grace, Log: log,
+	})
+	if err != nil {
+		return err
+	}
+	if err := server.Listen(); err != nil {
+		return err
+	}
+	log.InfoContext(ctx, "listening", "url", server.URL(), "admin", server.AdminURL(), "version", version)
+	if listening != nil {
+		listening(server)
+	}
+
+	// The lines go on until the last request is served, not only until the signal.
+	lines, stopLines := context.WithCancel(context.WithoutCancel(ctx))
+	var group errgroup.Group
+	for _, l := range parts.lines {
+		group.Go(func() error {
+			if err := l.line.Run(lines); !errors.Is(err, context.Canceled) {
+				return err
+			}
+			return nil
+		})
+	}
+	err = server.Serve(ctx)
+	stopLines()
+	return errors.Join(err, group.Wait())
+}
+
+// readiness is what /readyz says.
+func readiness(c *config.Config, parts *built, draining bool) admin.Readiness {
+	r := admin.Readiness{Draining: draining, RequireRedis: c.Readiness.RequireRedis}
+	for _, l := range parts.lines {
+		health := admin.RoomHealth{Name: l.room, RedisUp: l.line.Up()}
+		if !health.RedisUp {
+			health.Problem = l.line.Problem()
+		}
+		r.Rooms = append(r.Rooms, health)
+	}
+	return r
+}

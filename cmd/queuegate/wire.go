@@ -1,0 +1,217 @@
+package main
+
+import (
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"net/url"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/queuegate/queuegate/config"
+	"github.com/queuegate/queuegate/proxy"
+	"github.com/queuegate/queuegate/proxy/page"
+	"github.com/queuegate/queuegate/proxy/route"
+	"github.com/queuegate/queuegate/queue"
+	"github.com/queuegate/queuegate/token"
+)
+
+// built is a configuration made into parts. This file is the only place that
+// maps configuration to their options.
+type built struct {
+	gate  *proxy.Gate
+	lines []namedLine
+	redis *redis.Client
+	stop  func() // of the embedded Redis
+}
+
+type namedLine struct {
+	room string
+	line *queue.Line
+}
+
+func (b *built) close() {
+	if b.redis != nil {
+		_ = b.redis.Close()
+	}
+	if b.stop != nil {
+		b.stop()
+	}
+}
+
+// build makes the parts in the order data flows: Redis, lines, keys, gate. It
+// opens no connection, so that it works, and `check` with it, while Redis is away.
+func build(c *config.Config, log *slog.Logger) (*built, error) {
+	b := &built{}
+	gate, err := b.assemble(c, log)
+	if err != nil {
+		b.close()
+		return nil, err
+	}
+	b.gate = gate
+	return b, nil
+}
+
+func (b *built) assemble(c *config.Config, log *slog.Logger) (*proxy.Gate, error) {
+	if err := b.connect(c); err != nil {
+		return nil, err
+	}
+	keys, err := newKeys(c)
+	if err != nil {
+		return nil, err
+	}
+	upstream, err := url.Parse(c.Upstream.URL)
+	if err != nil {
+		return nil, fmt.Errorf("upstream.url: %w", err)
+	}
+	trusted, err := prefixes(c.TrustedProxies)
+	if err != nil {
+		return nil, fmt.Errorf("trusted_proxies: %w", err)
+	}
+	opts := proxy.Options{
+		Prefix: c.Prefix, TrustedProxies: trusted, Passes: keys.passes, Tickets: keys.tickets,
+		IdentitySecret: keys.identity, RedisTimeout: c.Redis.Timeout, Log: log,
+		Upstream: proxy.Upstream{
+			URL: upstream, DialTimeout: c.Upstream.DialTimeout, ResponseTimeout: c.Upstream.ResponseTimeout,
+			MaxRequest: c.Upstream.MaxRequest,
+		},
+	}
+	for i, r := range c.Rooms {
+		room, err := b.room(c, r, log)
+		if err != nil {
+			return nil, fmt.Errorf("rooms[%d] (%s): %w", i, r.Name, err)
+		}
+		opts.Rooms = append(opts.Rooms, room)
+	}
+	return proxy.New(opts)
+}
+
+// connect prepares the client of Redis, or starts the embedded one.
+func (b *built) connect(c *config.Config) error {
+	opts := queue.ClientOptions{
+		URL: c.Redis.URL.Reveal(), Username: c.Redis.Username, Password: c.Redis.Password.Reveal(), Timeout: c.Redis.Timeout,
+	}
+	if c.EmbeddedRedis() {
+		opts.Dial, b.stop = newEmbedded()
+	}
+	client, err := queue.NewClient(opts)
+	b.redis = client
+	return err
+}
+
+// room makes one room and its line. A suspended room has none.
+func (b *built) room(c *config.Config, r config.Room, log *slog.Logger) (proxy.Room, error) {
+	room := proxy.Room{
+		Name: r.Name, DefaultExempt: r.DefaultExempt, Suspended: r.Suspended, SessionDuration: r.SessionDuration,
+		ClaimWindow: r.ClaimWindow, WaitingTimeout: r.WaitingTimeout, DisableSessionRenewal: r.DisableSessionRenewal,
+		QueueingStatusCode: r.QueueingStatusCode, OnRedisError: proxy.OnRedisError(r.OnRedisError),
+		MaxInFlight: r.MaxInFlight, ForwardToken: r.ForwardToken,
+		Cookie: proxy.Cookie{
+			Domain: r.Cookie.Domain, SameSite: sameSite(r.Cookie.SameSite), Secure: proxy.SecureMode(r.Cookie.Secure),
+		},
+		Page: page.Options{
+			Title: r.Page.Title, Message: r.Page.Message, Contact: r.Page.Contact, Footer: r.Page.Footer,
+			ShowNumbers: r.Page.ShowNumbers,
+		},
+	}
+	var err error
+	if room.Protect, err = rules(r.Protect); err != nil {
+		return proxy.Room{}, err
+	}
+	if room.Exempt, err = rules(r.Exempt); err != nil {
+		return proxy.Room{}, err
+	}
+	if r.Suspended {
+		return room, nil
+	}
+	line, err := queue.New(queue.Options{
+		Redis: b.redis, Room: r.Name, Prefix: c.Redis.KeyPrefix, Timeout: c.Redis.Timeout,
+		Limits: queue.Limits{
+			Slots: int64(r.TotalActiveUsers), PerMinute: int64(r.NewUsersPerMinute), Burst: int64(r.EffectiveBurst()),
+		},
+		QueueAll: r.QueueAll, Session: r.SessionDuration, SessionMax: r.SessionMax, ClaimWindow: r.ClaimWindow,
+		PresenceWindow: r.PresenceWindow, WaitingTimeout: r.WaitingTimeout, MaxWaiting: maxWaiting(c, r), Log: log,
+	})
+	if err != nil {
+		return proxy.Room{}, err
+	}
+	room.Line = line
+	b.lines = append(b.lines, namedLine{room: r.Name, line: line})
+	return room, nil
+}
+
+func maxWaiting(c *config.Config, r config.Room) int64 {
+	if c.EmbeddedRedis() && r.MaxWaiting == 0 {
+		return embeddedMost
+	}
+	return int64(r.MaxWaiting)
+}
+
+// signingKeys are what tokens and tickets are made with.
+type signingKeys struct {
+	passes   *token.Authority
+	tickets  *token.Tickets
+	identity []byte
+}
+
+func newKeys(c *config.Config) (signingKeys, error) {
+	secret := []byte(c.Token.Secret.Reveal())
+	if len(secret) == 0 {
+		// Only with the embedded Redis, whose line ends with this process as well.
+		secret = []byte(newSecret())
+	}
+	previous := make([][]byte, len(c.Token.Previous))
+	for i, p := range c.Token.Previous {
+		previous[i] = []byte(p.Reveal())
+	}
+	keys := signingKeys{identity: []byte(c.Token.IdentitySecret.Reveal())}
+	if len(keys.identity) == 0 {
+		keys.identity = token.DeriveIdentitySecret(secret)
+	}
+	var err error
+	if keys.passes, err = token.New(token.Options{Issuer: c.Token.Issuer, Secret: secret, Previous: previous}); err != nil {
+		return signingKeys{}, fmt.Errorf("token: %w", err)
+	}
+	if keys.tickets, err = token.NewTickets(keys.identity); err != nil {
+		return signingKeys{}, fmt.Errorf("token: %w", err)
+	}
+	return keys, nil
+}
+
+func rules(list []config.Rule) ([]route.Rule, error) {
+	out := make([]route.Rule, len(list))
+	for i, r := range list {
+		cidrs, err := prefixes(r.CIDRs)
+		if err != nil {
+			return nil, err
+		}
+		out[i] = route.Rule{
+			Paths: r.Paths, Methods: r.Methods, Hosts: r.Hosts, CIDRs: cidrs, CaseSensitive: r.CaseSensitive,
+		}
+	}
+	return out, nil
+}
+
+func prefixes(list []string) ([]netip.Prefix, error) {
+	out := make([]netip.Prefix, len(list))
+	for i, text := range list {
+		prefix, err := netip.ParsePrefix(text)
+		if err != nil {
+			return nil, fmt.Errorf("%q: %w", text, err)
+		}
+		out[i] = prefix
+	}
+	return out, nil
+}
+
+func sameSite(name string) http.SameSite {
+	switch name {
+	case config.SameSiteStrict:
+		return http.SameSiteStrictMode
+	case config.SameSiteNone:
+		return http.SameSiteNoneMode
+	default:
+		return http.SameSiteLaxMode
+	}
+}
