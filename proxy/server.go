@@ -261,7 +261,7 @@ func (s *Server) stop(ctx context.Context) error {
 	grace, cancel := context.WithTimeout(ctx, s.opts.Grace)
 	defer cancel()
 	var err error
-	if s.public.Shutdown(grace) != nil {
+	if errors.Is(s.public.Shutdown(grace), context.DeadlineExceeded) {
 		err = ErrCut
 		s.opts.Log.Warn("cutting off requests that outlast the grace time", "running", s.running.count())
 		// The context first: who watches it can still say something.
@@ -277,7 +277,6 @@ func (s *Server) stop(ctx context.Context) error {
 	if s.admin != nil && s.admin.Shutdown(after) != nil {
 		_ = s.admin.Close() // a request for numbers is no reason to wait
 	}
-	s.tunnels.closeAll()
 	return err
 }
 
