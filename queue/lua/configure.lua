@@ -4,8 +4,14 @@
 -- returns {header}
 --
 -- Idempotent. A new room starts with a full bucket; changed limits never add to
--- what is in it.
+-- what is in it. A flow that the old rate had set moves with the rate at once:
+-- until it is measured anew, people would be told the old wait.
 
+local rate = tonumber(ARGV[3])
+if room.rate > 0 and rate > 0 and room.flow >= 0.8 * room.rate / 60 * 1000000 then
+  room.flow = math.floor(room.flow * rate / room.rate)
+  redis.call('HSET', ROOM, 'flow', int(room.flow))
+end
 room.slots, room.rate, room.burst = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 room.state = ARGV[5]
 if room.rate > 0 and not room.tokens then

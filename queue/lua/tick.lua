@@ -79,7 +79,7 @@ local function prune_gates()
   redis.call('HSET', ROOM, 'pruned', int(now))
 end
 
--- measure follows two figures over about half a minute, the same for all gates:
+-- measure follows two figures over about three quarters of a minute, the same for all gates:
 -- admissions a second, and the share of the waiting who go away in a second.
 -- Only time in which people waited and could be admitted counts: a quiet hour or
 -- a pause says nothing about how fast a line moves.
@@ -88,7 +88,7 @@ local function measure(waited, admitted, lost)
   local span = now - last
   if span < 1000 then return end
   if waited and room.state == 'open' and not healing() and last > 0 and span < 10000 then
-    seen = math.min(30000, seen + span)
+    seen = math.min(45000, seen + span)
     local weight = span / seen
     local flow = (admitted - field(6)) * 1000 / span * 1000000
     room.flow = math.max(0, math.floor(room.flow + (flow - room.flow) * weight + 0.5))
