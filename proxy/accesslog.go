@@ -1,0 +1,153 @@
+package proxy
+
+import (
+	"bufio"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/felixge/httpsnoop"
+)
+
+// maxLoggedPath bounds the path in a record.
+const maxLoggedPath = 512
+
+// record is what the access log says of one request. Tokens, tickets, cookies
+// and queries never come into it.
+type record struct {
+	id       string
+	start    time.Time
+	status   int // 0 while nothing was sent
+	bytes    int64
+	decision Decision
+	upstream string // how the shop failed: timeout, unreachable, client_gone, request_body
+	visitor  string
+}
+
+func newRecord(start time.Time) *record { return &record{id: rand.Text(), start: start} }
+
+// watch returns w with eyes for status and length; it keeps what else w can do.
+// What a 1xx answer of the shop says to the gate is removed here, for the
+// reverse proxy passes these on by itself.
+func (rec *record) watch(w http.ResponseWriter) http.ResponseWriter {
+	return httpsnoop.Wrap(w, httpsnoop.Hooks{
+		WriteHeader: func(next httpsnoop.WriteHeaderFunc) httpsnoop.WriteHeaderFunc {
+			return func(code int) {
+				switch {
+				case code >= 200 || code == http.StatusSwitchingProtocols:
+					if rec.status == 0 {
+						rec.status = code
+					}
+				default:
+					scrubAnswer(w.Header())
+				}
+				next(code)
+			}
+		},
+		Write: func(next httpsnoop.WriteFunc) httpsnoop.WriteFunc {
+			return func(b []byte) (int, error) {
+				n, err := next(b)
+				rec.wrote(int64(n))
+				return n, err
+			}
+		},
+		ReadFrom: func(next httpsnoop.ReadFromFunc) httpsnoop.ReadFromFunc {
+			return func(src io.Reader) (int64, error) {
+				n, err := next(src)
+				rec.wrote(n)
+				return n, err
+			}
+		},
+		WriteString: func(next httpsnoop.WriteStringFunc) httpsnoop.WriteStringFunc {
+			return func(s string) (int, error) {
+				n, err := next(s)
+				rec.wrote(int64(n))
+				return n, err
+			}
+		},
+		Hijack: func(next httpsnoop.HijackFunc) httpsnoop.HijackFunc {
+			return func() (net.Conn, *bufio.ReadWriter, error) {
+				conn, rw, err := next()
+				if err == nil {
+					rec.status = http.StatusSwitchingProtocols
+				}
+				return conn, rw, err
+			}
+		},
+	})
+}
+
+func (rec *record) wrote(n int64) {
+	if rec.status == 0 {
+		rec.status = http.StatusOK
+	}
+	rec.bytes += n
+}
+
+// writeRecord writes the access record.
+func (x *exchange) writeRecord() {
+	rec := x.record
+	attrs := []slog.Attr{
+		slog.String("request_id", rec.id),
+		slog.String("method", printable(x.r.Method)),
+		slog.String("host", printable(x.r.Host)),
+		slog.String("path", loggedPath(x.r.RequestURI)),
+		slog.String("room", rec.decision.Room),
+		slog.String("decision", string(rec.decision.Outcome)),
+		slog.String("reason", string(rec.decision.Reason)),
+		slog.Int("status", rec.status),
+		slog.Int64("bytes", rec.bytes),
+		slog.Float64("duration_s", x.g.now().Sub(rec.start).Seconds()),
+	}
+	if x.client.IsValid() {
+		attrs = append(attrs, slog.String("client_ip", x.client.String()))
+	}
+	if rec.visitor != "" {
+		attrs = append(attrs, slog.String("visitor", hashed(rec.visitor)))
+	}
+	if rec.upstream != "" {
+		attrs = append(attrs, slog.String("upstream", rec.upstream))
+	}
+	x.g.log.LogAttrs(x.r.Context(), slog.LevelInfo, "request", attrs...)
+}
+
+// hashed names a visitor in the log: the id itself is part of what a ticket
+// proves.
+func hashed(visitor string) string {
+	sum := sha256.Sum256([]byte("queuegate log visitor " + visitor))
+	return hex.EncodeToString(sum[:8])
+}
+
+// loggedPath is the path of a request target as it may stand in a log.
+func loggedPath(uri string) string {
+	path, _, _ := strings.Cut(uri, "?")
+	if len(path) > maxLoggedPath {
+		path = path[:maxLoggedPath] + "..."
+	}
+	return printable(path)
+}
+
+// printable escapes what a terminal or a log reader could act on.
+func printable(s string) string {
+	var b strings.Builder
+	for i, r := range s {
+		switch {
+		case r == utf8.RuneError && !strings.HasPrefix(s[i:], string(utf8.RuneError)):
+			fmt.Fprintf(&b, `\x%02x`, s[i])
+		case unicode.IsPrint(r):
+			b.WriteRune(r)
+		default:
+			fmt.Fprintf(&b, `\u%04x`, r)
+		}
+	}
+	return b.String()
+}

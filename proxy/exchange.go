@@ -1,0 +1,201 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/netip"
+	"runtime/debug"
+	"strings"
+
+	"github.com/queuegate/queuegate/proxy/route"
+	"github.com/queuegate/queuegate/queue"
+	"github.com/queuegate/queuegate/token"
+)
+
+// exchange is one request and its answer.
+type exchange struct {
+	g      *Gate
+	w      http.ResponseWriter
+	r      *http.Request
+	record *record
+	target route.Target
+	client netip.Addr
+	proto  string // scheme the visitor uses
+	caller caller
+	room   *room // nil where no room is concerned
+
+	// What the request brought.
+	shown  *held         // its best pass, running or not
+	ticket *token.Ticket // its ticket
+	rawTkt string        // the ticket as it came
+	back   string        // the way back it asks for
+	// joinKey is set where an idempotency key is the gate's to read: on a
+	// protected route it is the shop's.
+	joinKey bool
+	// bodyRead is set when the body has been read to its end.
+	bodyRead bool
+
+	// What the answer hands out.
+	admitted  *held // the pass by which the shop is reached
+	cookies   []*http.Cookie
+	newToken  string // for X-Entry-Token
+	newTicket string // for X-Queue-Ticket
+	handed    bool
+
+	// Redis, asked within one budget.
+	redis     context.Context
+	redisDone context.CancelFunc
+	redisErr  error
+}
+
+func (g *Gate) newExchange(w http.ResponseWriter, r *http.Request) *exchange {
+	x := &exchange{g: g, r: r, record: newRecord(g.now()), client: g.clients.Of(r), proto: g.clients.Proto(r), caller: callerOf(r)}
+	x.w = x.record.watch(w)
+	return x
+}
+
+// end runs when the request is over, in a panic as well: it writes the access
+// record and answers for a fault of ours. http.ErrAbortHandler goes on to the
+// server, which cuts the connection.
+func (x *exchange) end() {
+	fault := recover()
+	if x.redisDone != nil {
+		x.redisDone()
+	}
+	if err, ok := fault.(error); fault != nil && !(ok && errors.Is(err, http.ErrAbortHandler)) {
+		x.g.log.ErrorContext(x.r.Context(), "fault while serving a request",
+			"request_id", x.record.id, "fault", fault, "stack", string(debug.Stack()))
+		x.decide(Refused, ReasonInternal)
+		fault = nil
+		if x.record.status == 0 {
+			x.problem(newProblem(http.StatusInternalServerError, "internal", ""))
+		} else {
+			fault = http.ErrAbortHandler
+		}
+	}
+	x.writeRecord()
+	if fault != nil {
+		panic(fault)
+	}
+}
+
+// decide notes what is done with the request. The last call counts.
+func (x *exchange) decide(outcome Outcome, reason Reason) {
+	x.record.decision = Decision{Outcome: outcome, Reason: reason}
+	if x.room != nil {
+		x.record.decision.Room = x.room.Name
+	}
+}
+
+// ask asks the line a question of one request. All questions together have one
+// budget, and after one without an answer no other is asked.
+func (x *exchange) ask(question func(ctx context.Context, l Line) (queue.Standing, error)) (queue.Standing, error) {
+	if x.redisErr != nil {
+		return queue.Standing{}, x.redisErr
+	}
+	if x.redis == nil {
+		// The client's leaving must not break off what is already on its way.
+		x.redis, x.redisDone = context.WithTimeout(context.WithoutCancel(x.r.Context()), x.g.redisTimeout)
+	}
+	st, err := question(x.redis, x.room.Line)
+	x.room.away.Store(err != nil)
+	if err == nil {
+		return st, nil
+	}
+	x.redisErr = err
+	if errors.Is(err, queue.ErrUnavailable) {
+		x.g.log.DebugContext(x.r.Context(), "Redis did not answer", "request_id", x.record.id, "room", x.room.Name, "error", err)
+	} else {
+		x.g.log.ErrorContext(x.r.Context(), "the line failed", "request_id", x.record.id, "room", x.room.Name, "error", err)
+	}
+	return queue.Standing{}, err
+}
+
+// give keeps what h says for the answer: the cookie, and the header for those
+// who used it or have no cookie.
+func (x *exchange) give(h held) {
+	b := x.room.baker
+	x.cookies = append(x.cookies, b.bake(entryCookie, h.raw, x.lease(h.pass)+cookieSlack, x.proto))
+	if x.usesHeaders() {
+		x.newToken = h.raw
+	}
+}
+
+// giveTicket keeps a ticket for the answer unless it is the one that came.
+func (x *exchange) giveTicket(raw string) {
+	if raw == "" || raw == x.rawTkt {
+		return
+	}
+	x.cookies = append(x.cookies, x.room.baker.bake(ticketCookie, raw, x.room.WaitingTimeout+cookieSlack, x.proto))
+	if x.usesHeaders() {
+		x.newTicket = raw
+	}
+}
+
+// usesHeaders reports whether the request comes from somebody who keeps ticket
+// and token themselves, or who has shown no cookie of ours yet.
+func (x *exchange) usesHeaders() bool {
+	if x.r.Header.Get(headerEntryToken) != "" || x.r.Header.Get(headerQueueTicket) != "" {
+		return true
+	}
+	return len(x.room.baker.read(x.r, entryCookie)) == 0 && len(x.room.baker.read(x.r, ticketCookie)) == 0
+}
+
+// handOut puts into the headers of an answer what it hands out, once. The
+// shop's cookies stay as they are. An answer that carries a cookie or token of
+// one visitor must not be kept for another.
+func (x *exchange) handOut(h http.Header) {
+	if x.handed {
+		return
+	}
+	x.handed = true
+	for _, c := range x.cookies {
+		h.Add("Set-Cookie", c.String())
+	}
+	if x.newToken != "" {
+		h.Set(headerEntryToken, x.newToken)
+	}
+	if x.newTicket != "" {
+		h.Set(headerQueueTicket, x.newTicket)
+	}
+	if len(x.cookies) == 0 && x.newToken == "" && x.newTicket == "" {
+		return
+	}
+	for name := range h { // some caches obey these before Cache-Control
+		if folded := fold(name); strings.HasSuffix(folded, "-cache-control") || folded == "surrogate-control" {
+			delete(h, name)
+		}
+	}
+	if h.Get("Cache-Control") != "no-store" {
+		h.Set("Cache-Control", "private, no-store")
+	}
+}
+
+// introduce tells the shop who was admitted.
+func (x *exchange) introduce(h http.Header) {
+	if x.admitted == nil {
+		return
+	}
+	p := x.admitted.pass
+	h.Set(headerRoom, p.Room)
+	h.Set(headerVisitor, p.Visitor)
+	h.Set(headerAdmission, p.Admission)
+	if x.room.ForwardToken {
+		h.Set(headerEntryToken, x.admitted.raw)
+	}
+}
+
+// toShop sends the request to the shop if the room has not as many there as it
+// may.
+func (x *exchange) toShop(reason Reason) {
+	if n := x.room.inFlight.Add(1); x.room.MaxInFlight > 0 && n > int64(x.room.MaxInFlight) {
+		x.room.inFlight.Add(-1)
+		x.decide(Refused, ReasonMaxInFlight)
+		x.busy()
+		return
+	}
+	defer x.room.inFlight.Add(-1)
+	x.decide(Proxied, reason)
+	x.g.shop.serve(x)
+}

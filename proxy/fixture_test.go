@@ -1,0 +1,343 @@
+package proxy_test
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/queuegate/queuegate/proxy"
+	"github.com/queuegate/queuegate/proxy/page"
+	"github.com/queuegate/queuegate/proxy/route"
+	"github.com/queuegate/queuegate/token"
+)
+
+const (
+	secret         = "0123456789abcdef0123456789abcdef"
+	identitySecret = "fedcba9876543210fedcba9876543210"
+	browserAccept  = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
+)
+
+// rawShop is a shop that keeps every byte it receives and answers what it is
+// told to.
+type rawShop struct {
+	t      *testing.T
+	ln     net.Listener
+	mu     sync.Mutex
+	seen   []shopRequest
+	answer func(req shopRequest, conn net.Conn) // writes the whole answer; nil: 200 ok
+}
+
+type shopRequest struct {
+	line   string // the request line
+	lines  []string
+	header http.Header
+	body   string
+}
+
+// target is the request target as it came over the wire.
+func (r shopRequest) target() string {
+	parts := strings.Split(r.line, " ")
+	return strings.Join(parts[1:len(parts)-1], " ")
+}
+
+func newRawShop(t *testing.T) *rawShop {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	s := &rawShop{t: t, ln: ln}
+	var wg sync.WaitGroup
+	wg.Add(1)
+	go func() {
+		defer wg.Done()
+		for {
+			conn, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			go s.serve(conn)
+		}
+	}()
+	t.Cleanup(func() { ln.Close(); wg.Wait() })
+	return s
+}
+
+func (s *rawShop) serve(conn net.Conn) {
+	defer conn.Close()
+	r := bufio.NewReader(conn)
+	for {
+		req, err := readShopRequest(r)
+		if err != nil {
+			return
+		}
+		s.mu.Lock()
+		s.seen = append(s.seen, req)
+		answer := s.answer
+		s.mu.Unlock()
+		if answer != nil {
+			answer(req, conn)
+			return
+		}
+		if _, err := io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nshop"); err != nil {
+			return
+		}
+	}
+}
+
+func readShopRequest(r *bufio.Reader) (shopRequest, error) {
+	line, err := r.ReadString('\n')
+	if err != nil {
+		return shopRequest{}, err
+	}
+	req := shopRequest{line: strings.TrimRight(line, "\r\n"), header: http.Header{}}
+	for {
+		line, err := r.ReadString('\n')
+		if err != nil {
+			return req, err
+		}
+		if line = strings.TrimRight(line, "\r\n"); line == "" {
+			break
+		}
+		name, value, _ := strings.Cut(line, ":")
+		req.lines = append(req.lines, line)
+		// Kept under the name as it came: a test wants to see odd spellings.
+		req.header[name] = append(req.header[name], strings.TrimSpace(value))
+	}
+	if n, err := strconv.Atoi(strings.Join(req.header["Content-Length"], "")); err == nil {
+		body := make([]byte, n)
+		if _, err := io.ReadFull(r, body); err != nil {
+			return req, err
+		}
+		req.body = string(body)
+	} else if len(req.header["Transfer-Encoding"]) > 0 {
+		body, err := io.ReadAll(newChunkedReader(r))
+		if err != nil {
+			return req, err
+		}
+		req.body = string(body)
+	}
+	return req, nil
+}
+
+// newChunkedReader reads a chunked body by means of an answer that has one.
+func newChunkedReader(r *bufio.Reader) io.Reader {
+	head := "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+	resp, err := http.ReadResponse(bufio.NewReader(io.MultiReader(strings.NewReader(head), r)), nil)
+	if err != nil {
+		return strings.NewReader("")
+	}
+	return resp.Body
+}
+
+// requests returns what the shop has seen.
+func (s *rawShop) requests() []shopRequest {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return append([]shopRequest(nil), s.seen...)
+}
+
+// last returns the newest request and fails when there is none.
+func (s *rawShop) last() shopRequest {
+	all := s.requests()
+	require.NotEmpty(s.t, all, "the shop saw nothing")
+	return all[len(all)-1]
+}
+
+// says makes the shop answer every request with these bytes and close.
+func (s *rawShop) says(answer string) {
+	s.does(func(_ shopRequest, conn net.Conn) { _, _ = io.WriteString(conn, answer) })
+}
+
+func (s *rawShop) does(answer func(shopRequest, net.Conn)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.answer = answer
+}
+
+// bench is a gate between a raw shop and a test.
+type bench struct {
+	t       *testing.T
+	shop    *rawShop
+	line    *fakeLine
+	other   *fakeLine
+	gate    *proxy.Gate
+	server  *httptest.Server
+	log     *safeBuffer
+	passes  *token.Authority
+	tickets *token.Tickets
+}
+
+type safeBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (b *safeBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.Write(p)
+}
+
+func (b *safeBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.String()
+}
+
+// newBench starts a gate with the room "sale" on /order and "drop" on /drop;
+// change may alter its options first.
+func newBench(t *testing.T, change ...func(*proxy.Options)) *bench {
+	t.Helper()
+	b := &bench{t: t, shop: newRawShop(t), line: newFakeLine(1), other: newFakeLine(1), log: &safeBuffer{}}
+	var err error
+	b.passes, err = token.New(token.Options{Issuer: "test", Secret: []byte(secret)})
+	require.NoError(t, err)
+	b.tickets, err = token.NewTickets([]byte(identitySecret))
+	require.NoError(t, err)
+	o := proxy.Options{
+		Rooms: []proxy.Room{
+			{
+				Name: "sale", Protect: []route.Rule{{Paths: []string{"/order"}}}, Line: b.line, DefaultExempt: true,
+				Exempt: []route.Rule{{Paths: []string{"/order/callback"}, Methods: []string{"POST"}}},
+				Page:   page.Options{ShowNumbers: true},
+			},
+			{Name: "drop", Protect: []route.Rule{{Paths: []string{"/drop"}}}, Line: b.other},
+		},
+		Upstream: proxy.Upstream{URL: &url.URL{Scheme: "http", Host: b.shop.ln.Addr().String()}},
+		Passes:   b.passes, Tickets: b.tickets, IdentitySecret: []byte(identitySecret),
+		RedisTimeout: time.Minute, // the fake answers at once; a busy machine must not time out
+		Log:          slog.New(slog.NewJSONHandler(b.log, nil)),
+	}
+	for _, f := range change {
+		f(&o)
+	}
+	b.gate, err = proxy.New(o)
+	require.NoError(t, err)
+	b.server = httptest.NewServer(b.gate)
+	t.Cleanup(b.server.Close)
+	return b
+}
+
+func trustLoopback(o *proxy.Options) {
+	o.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
+}
+
+// reply is an answer of the gate, read to its end.
+type reply struct {
+	*http.Response
+	text string
+}
+
+func (r reply) doc(t *testing.T) map[string]any {
+	t.Helper()
+	var d map[string]any
+	require.NoError(t, json.Unmarshal([]byte(r.text), &d), r.text)
+	return d
+}
+
+// cookie returns the cookie of ours that the answer sets, without host prefix.
+func (r reply) cookie(name string) *http.Cookie {
+	for _, c := range r.Cookies() {
+		if strings.TrimPrefix(c.Name, "__Host-") == name {
+			return c
+		}
+	}
+	return nil
+}
+
+// do sends a request; header lines are "Name: value", kept as spelled.
+func (b *bench) do(method, target string, body string, lines ...string) reply {
+	b.t.Helper()
+	conn, err := net.Dial("tcp", b.server.Listener.Addr().String())
+	require.NoError(b.t, err)
+	defer conn.Close()
+	require.NoError(b.t, conn.SetDeadline(time.Now().Add(20*time.Second)))
+	_, err = io.WriteString(conn, raw(method, target, body, lines...))
+	require.NoError(b.t, err)
+	resp, err := http.ReadResponse(bufio.NewReader(conn), &http.Request{Method: method})
+	require.NoError(b.t, err)
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	require.NoError(b.t, err)
+	return reply{Response: resp, text: string(text)}
+}
+
+// raw is a request as it goes over the wire.
+func raw(method, target, body string, lines ...string) string {
+	var s strings.Builder
+	s.WriteString(method + " " + target + " HTTP/1.1\r\n")
+	host := true
+	for _, line := range lines {
+		if strings.HasPrefix(line, "Host:") {
+			host = false
+		}
+	}
+	if host {
+		s.WriteString("Host: shop.test\r\n")
+	}
+	for _, line := range lines {
+		s.WriteString(line + "\r\n")
+	}
+	if body != "" {
+		s.WriteString("Content-Length: " + strconv.Itoa(len(body)) + "\r\n")
+	}
+	return s.String() + "\r\n" + body
+}
+
+func (b *bench) navigate(target string, lines ...string) reply {
+	b.t.Helper()
+	return b.do("GET", target, "", append(lines, "Sec-Fetch-Mode: navigate", "Sec-Fetch-Dest: document", "Accept: "+browserAccept)...)
+}
+
+func (b *bench) call(method, target, body string, lines ...string) reply {
+	b.t.Helper()
+	return b.do(method, target, body, append(lines, "Accept: application/json")...)
+}
+
+// admit joins somebody who is let in at once and returns the claimed token.
+func (b *bench) admit() string {
+	b.t.Helper()
+	first := b.call("GET", "/order", "")
+	require.Equal(b.t, 200, first.StatusCode, first.text)
+	ready := first.Header.Get("X-Entry-Token")
+	require.NotEmpty(b.t, ready)
+	second := b.call("GET", "/order", "", "X-Entry-Token: "+ready)
+	require.Equal(b.t, 200, second.StatusCode)
+	active := second.Header.Get("X-Entry-Token")
+	require.NotEmpty(b.t, active)
+	require.NotEqual(b.t, ready, active)
+	return active
+}
+
+// fill takes every slot of the room sale, so that the next one waits.
+func (b *bench) fill() {
+	b.line.setSlots(0)
+}
+
+// pass signs an entry token of the room, changed as told.
+func (b *bench) pass(change ...func(*token.Pass)) string {
+	b.t.Helper()
+	now := b.line.now
+	p := token.Pass{
+		Room: "sale", Admission: "adm1", Visitor: token.NewVisitor(), Stage: token.Active, Place: 1, Generation: 1, Epoch: 1,
+		End: now.Add(time.Minute).UnixMilli(), IssuedAt: now, Expires: now.Add(55 * time.Second),
+	}
+	for _, f := range change {
+		f(&p)
+	}
+	raw, err := b.passes.Sign(p)
+	require.NoError(b.t, err)
+	return raw
+}

@@ -1,0 +1,103 @@
+package proxy
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+)
+
+// The headers in which the gate and its visitors or the shop speak.
+const (
+	headerEntryToken  = "X-Entry-Token"
+	headerQueueTicket = "X-Queue-Ticket"
+	headerRoom        = "X-Queuegate-Room"
+	headerVisitor     = "X-Queuegate-Visitor"
+	headerAdmission   = "X-Queuegate-Admission"
+	ourHeaders        = "x-queuegate-" // folded beginning of all that are ours alone
+)
+
+// misleading are headers, folded, by which some frameworks take another target
+// or method than the one on the request line, that is, than the one the gate
+// judged.
+var misleading = []string{
+	"x-original-url", "x-original-uri", "x-original-method", "x-original-host",
+	"x-rewrite-url", "x-rewrite-uri",
+	"x-forwarded-uri", "x-forwarded-url", "x-forwarded-prefix", "x-forwarded-path", "x-forwarded-method",
+	"x-http-method-override", "x-http-method", "x-method-override", "x-method",
+}
+
+// fold returns name as lax servers compare it: without case, and with _ for -.
+// CGI and its heirs cannot tell X_Entry_Token from X-Entry-Token.
+func fold(name string) string {
+	return strings.ReplaceAll(strings.ToLower(name), "_", "-")
+}
+
+// scrub removes from what goes to the shop every header that only the gate may
+// write or that claims another target or method, in every spelling. With
+// believe the peer's X-Forwarded-* and X-Real-IP stay, else nothing is left of
+// them: the shop cannot tell who wrote them.
+func scrub(h http.Header, believe bool) {
+	for name := range h {
+		if gone(name, believe) {
+			delete(h, name)
+		}
+	}
+}
+
+// gone reports whether scrub removes the header name.
+func gone(name string, believe bool) bool {
+	folded := fold(name)
+	switch {
+	case strings.HasPrefix(folded, ourHeaders),
+		folded == "x-entry-token", folded == "x-queue-ticket",
+		slices.Contains(misleading, folded):
+		return true
+	case strings.HasPrefix(folded, "x-forwarded-"), folded == "x-real-ip", folded == "forwarded":
+		return !believe || strings.Contains(name, "_")
+	default:
+		return false
+	}
+}
+
+// forward writes X-Forwarded-For, -Proto and -Host into out. From a trusted
+// peer the chain is kept and the peer appended, and what it says of scheme and
+// host stands. From anybody else the chain begins with the peer, and scheme and
+// host are those of the connection.
+func forward(out http.Header, in *http.Request, peer, proto string, believe bool) {
+	chain := peer
+	if before := strings.Join(in.Header["X-Forwarded-For"], ", "); believe && before != "" {
+		chain = before
+		if peer != "" {
+			chain += ", " + peer
+		}
+	}
+	if chain == "" {
+		out.Del("X-Forwarded-For")
+	} else {
+		out.Set("X-Forwarded-For", chain)
+	}
+	out.Set("X-Forwarded-Proto", proto)
+	if host := in.Header.Get("X-Forwarded-Host"); believe && host != "" {
+		out.Set("X-Forwarded-Host", host)
+	} else {
+		out.Set("X-Forwarded-Host", in.Host)
+	}
+}
+
+// scrubAnswer removes from the shop's answer what it says to the gate and what
+// only the gate may say to a visitor.
+func scrubAnswer(h http.Header) {
+	for name := range h {
+		folded := fold(name)
+		if strings.HasPrefix(folded, ourHeaders) || folded == "x-entry-token" || folded == "x-queue-ticket" {
+			delete(h, name)
+		}
+	}
+	if lines, ok := h["Set-Cookie"]; ok {
+		if kept := dropOurs(lines); len(kept) > 0 {
+			h["Set-Cookie"] = kept
+		} else {
+			delete(h, "Set-Cookie")
+		}
+	}
+}

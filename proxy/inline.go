@@ -1,0 +1,199 @@
+package proxy
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/queuegate/queuegate/queue"
+	"github.com/queuegate/queuegate/token"
+)
+
+// byLine is step 5: it asks the line and lets the request through or answers it.
+func (x *exchange) byLine() {
+	if x.caller == passive {
+		x.decide(Queued, ReasonNoPlace)
+		x.noPlace()
+		return
+	}
+	x.readTicket()
+	// No page can read the answer to a handshake: a place would be lost at once.
+	st, joined, err := x.stand(x.caller != socket)
+	x.record.visitor = st.Visitor
+	switch {
+	case err != nil && x.room.OnRedisError == OnRedisErrorOpen:
+		x.toShop(ReasonFailOpen)
+	case err != nil:
+		x.unanswered()
+	case st.State == queue.Active:
+		x.enterWith(st, token.Active, ReasonTurn)
+	case st.State == queue.Ready && joined:
+		x.enterWith(st, token.Ready, ReasonAdmitted)
+	case st.State == queue.Ready:
+		x.enterInTurn(st)
+	default:
+		x.decide(Queued, queuedReason(st, joined))
+		x.queued(st)
+	}
+}
+
+// enterInTurn takes up the admission that a sign of life has brought, and lets
+// the request through.
+func (x *exchange) enterInTurn(ready queue.Standing) {
+	h, ok := x.sign(ready, token.Ready)
+	if !ok {
+		x.decide(Refused, ReasonInternal)
+		x.cannotSay()
+		return
+	}
+	st, err := x.ask(func(ctx context.Context, l Line) (queue.Standing, error) { return l.Claim(ctx, holding(h.pass)) })
+	switch {
+	case err != nil && x.room.OnRedisError == OnRedisErrorStrict:
+		x.unanswered()
+	case err != nil: // admitted a moment ago; the next request claims it
+		x.give(h)
+		x.enter(h, ReasonReadyPass)
+	case st.State == queue.Active:
+		x.enterWith(st, token.Active, ReasonTurn)
+	default:
+		x.decide(Queued, queuedReason(st, false))
+		x.queued(st)
+	}
+}
+
+// stand asks the line where the visitor of this request stands. Who has no
+// place, or whose stay has ended, gets one when join is set; joined tells that.
+func (x *exchange) stand(join bool) (st queue.Standing, joined bool, err error) {
+	visitor := ""
+	if sign, ok := x.signOfLife(); ok {
+		visitor = sign.Visitor
+		if why, ended := x.room.Line.Ended(sign.Visitor, sign.Place); ended {
+			st = queue.Standing{Visitor: visitor, State: queue.Ended, Why: why}
+		} else if st, err = x.ask(func(ctx context.Context, l Line) (queue.Standing, error) { return l.Touch(ctx, sign) }); err != nil {
+			return st, false, err
+		}
+		if st.State != queue.Ended && st.State != queue.Unknown {
+			return st, false, nil
+		}
+	}
+	if !join {
+		return st, false, nil
+	}
+	if visitor == "" {
+		visitor = x.newcomer()
+	}
+	arrival := queue.Arrival{Visitor: visitor, Highest: x.highest()}
+	st, err = x.ask(func(ctx context.Context, l Line) (queue.Standing, error) { return l.Join(ctx, arrival) })
+	return st, true, err
+}
+
+// newcomer returns the id of somebody without a place. A repeated join that
+// carries the same idempotency key is the same newcomer.
+func (x *exchange) newcomer() string {
+	if key := x.r.Header.Get("Idempotency-Key"); x.joinKey && validKey(key) {
+		return token.VisitorFromKey(x.g.secret, x.room.Name, "idempotency-key", key)
+	}
+	return token.NewVisitor()
+}
+
+// validKey reports whether key is 16 to 64 visible characters.
+func validKey(key string) bool {
+	if len(key) < 16 || len(key) > 64 {
+		return false
+	}
+	for i := range len(key) {
+		if key[i] <= ' ' || key[i] >= 0x7f {
+			return false
+		}
+	}
+	return true
+}
+
+// readTicket finds the first ticket of this room that the request brings and
+// that is ours; all others are as good as none.
+func (x *exchange) readTicket() {
+	candidates, ok := single(x.r.Header.Values(headerQueueTicket))
+	if !ok {
+		return
+	}
+	for _, raw := range append(candidates, x.room.baker.read(x.r, ticketCookie)...) {
+		if t, err := x.g.tickets.Open(x.room.Name, raw); err == nil {
+			x.ticket, x.rawTkt = &t, raw
+			return
+		}
+	}
+}
+
+// signOfLife is the sign of life that this request gives: by its ticket, or by a
+// pass past its end, which proves its place as well.
+func (x *exchange) signOfLife() (queue.Sign, bool) {
+	switch {
+	case x.ticket != nil:
+		t := x.ticket
+		return queue.Sign{
+			Visitor: t.Visitor, Place: t.Place, Generation: t.Generation, Epoch: t.Epoch,
+			Due: t.Due, Ahead: t.Ahead, Joined: t.Joined,
+		}, true
+	case x.shown != nil:
+		p := x.shown.pass
+		return queue.Sign{Visitor: p.Visitor, Place: p.Place, Generation: p.Generation, Epoch: p.Epoch, Ahead: -1}, true
+	default:
+		return queue.Sign{}, false
+	}
+}
+
+// highest is the highest place that this request proves: no newcomer may get a
+// place below it.
+func (x *exchange) highest() int64 {
+	var place int64
+	if x.ticket != nil {
+		place = x.ticket.Place
+	}
+	if x.shown != nil {
+		place = max(place, x.shown.pass.Place)
+	}
+	return place
+}
+
+// ticketFor is the ticket of a standing that has a place. It is the very ticket
+// that came as long as it says the same; then no cookie is set.
+func (x *exchange) ticketFor(st queue.Standing) string {
+	t := token.Ticket{
+		Visitor: st.Visitor, Place: st.Place, Generation: st.Room.Generation, Epoch: st.Room.Epoch,
+		Joined: st.Joined, Seen: st.Seen, Due: st.Due, Ahead: st.Ahead, Return: x.back,
+	}
+	if old := x.ticket; old != nil && old.Visitor == t.Visitor && old.Place == t.Place {
+		if t.Seen == 0 { // no sign was recorded: what the ticket says still holds
+			t.Seen, t.Due = old.Seen, old.Due
+		}
+		if t.Return == "" {
+			t.Return = old.Return
+		}
+		if t.Joined.IsZero() {
+			t.Joined = old.Joined
+		}
+	}
+	return x.g.tickets.Seal(x.room.Name, t)
+}
+
+// queuedReason is what the log says of somebody who is not let through.
+func queuedReason(st queue.Standing, joined bool) Reason {
+	switch {
+	case st.Refusal == queue.Full:
+		return ReasonFull
+	case st.Refusal == queue.Closed:
+		return ReasonClosed
+	case st.Refusal == queue.SoldOut:
+		return ReasonSoldOut
+	case st.State == queue.Unknown, st.State == queue.Ended:
+		return ReasonNoPlace
+	case joined:
+		return ReasonNewcomer
+	default:
+		return ReasonWaiting
+	}
+}
+
+// isForm reports whether a person sent something and did not just open a page.
+func (x *exchange) isForm() bool {
+	return x.r.Method != http.MethodGet && x.r.Method != http.MethodHead
+}

@@ -1,0 +1,43 @@
+package proxy
+
+import (
+	"context"
+
+	"github.com/queuegate/queuegate/queue"
+)
+
+// Line is the line of one room as the gate uses it; *queue.Line implements it.
+//
+// Every call with a context may ask Redis and bounds the time it waits by
+// itself. Its errors wrap queue.ErrUnavailable when Redis gave no answer: the
+// outcome is unknown then and every call can be repeated. A Standing is what
+// the line knows, never a guess.
+type Line interface {
+	// Join gives a newcomer a place (State Away), or admits at once (Ready) when
+	// nobody waits and there is room. A full or closed room answers with
+	// Refusal set. Who is known already gets the same answer again; whose stay
+	// has ended begins a new one.
+	Join(ctx context.Context, a queue.Arrival) (queue.Standing, error)
+	// Touch records a sign of life and tells where the visitor stands. It admits
+	// (Ready) when it is their turn.
+	Touch(ctx context.Context, s queue.Sign) (queue.Standing, error)
+	// Claim takes up an admission (Active). It is also how a token past its end
+	// is exchanged: only when this very admission still holds a lease. Any other
+	// state means that the holding is worth nothing.
+	Claim(ctx context.Context, h queue.Holding) (queue.Standing, error)
+	// Renew extends an active lease.
+	Renew(ctx context.Context, h queue.Holding) (queue.Standing, error)
+	// Leave gives up the place or the pass.
+	Leave(ctx context.Context, h queue.Holding) (queue.Standing, error)
+	// Release gives the pass back.
+	Release(ctx context.Context, h queue.Holding) (queue.Standing, error)
+	// Ended tells from the local copy of the ended log, without Redis, whether
+	// the stay that began at this place is over and why.
+	Ended(visitor string, place int64) (queue.Why, bool)
+	// Now estimates the room time in milliseconds without Redis; false before
+	// the first answer of Redis.
+	Now() (int64, bool)
+	// Room tells the last known counts and state without Redis; false before
+	// the first answer of Redis.
+	Room() (queue.Room, bool)
+}

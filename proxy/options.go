@@ -1,0 +1,216 @@
+package proxy
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/queuegate/queuegate/proxy/page"
+	"github.com/queuegate/queuegate/proxy/route"
+	"github.com/queuegate/queuegate/token"
+)
+
+// Defaults of Options and Room.
+const (
+	defaultPrefix          = "/_queue"
+	defaultRedisTimeout    = 100 * time.Millisecond
+	defaultSessionDuration = 5 * time.Minute
+	defaultClaimWindow     = 90 * time.Second
+	defaultWaitingTimeout  = 30 * time.Minute
+)
+
+// Options is what a Gate is made of. What is not said to have a default is
+// required.
+type Options struct {
+	// Prefix is the path under which everything is the gate's; empty means
+	// /_queue.
+	Prefix string
+	// Rooms are the rooms; without any, everything passes.
+	Rooms []Room
+	// Upstream is the shop.
+	Upstream Upstream
+	// TrustedProxies are the peers whose X-Forwarded-* is believed; none by
+	// default.
+	TrustedProxies []netip.Prefix
+	// Passes signs and verifies entry tokens.
+	Passes *token.Authority
+	// Tickets seals and opens tickets.
+	Tickets *token.Tickets
+	// IdentitySecret makes visitor ids of idempotency keys; at least 32 bytes.
+	IdentitySecret []byte
+	// RedisTimeout bounds all that one request asks of the lines together, from
+	// the first question on; zero means 100 ms.
+	RedisTimeout time.Duration
+	// Log takes one access record a request and the faults; nil discards them.
+	Log *slog.Logger
+	// Now is the wall clock; nil means time.Now. No order, rate or slot depends
+	// on it, only the length of cookies and, before the first answer of Redis, the
+	// end of passes.
+	Now func() time.Time
+}
+
+// OnRedisError says who passes while Redis does not answer.
+type OnRedisError string
+
+// The values of Room.OnRedisError.
+const (
+	// OnRedisErrorClosed: the admitted go on until their passes end, newcomers
+	// wait.
+	OnRedisErrorClosed OnRedisError = "closed"
+	// OnRedisErrorOpen: everybody passes, within MaxInFlight.
+	OnRedisErrorOpen OnRedisError = "open"
+	// OnRedisErrorStrict: nobody passes.
+	OnRedisErrorStrict OnRedisError = "strict"
+)
+
+// Room is one room as the gate sees it.
+type Room struct {
+	// Name is 1 to 40 of a-z, 0-9 and "-".
+	Name string
+	// Protect are the routes behind the line, Exempt the requests to them that
+	// pass without a place, DefaultExempt adds robots.txt and its like.
+	Protect, Exempt []route.Rule
+	DefaultExempt   bool
+	// Line is the room's line; it may be nil in a suspended room.
+	Line Line
+	// Suspended lets everything pass and sets no cookie.
+	Suspended bool
+	// SessionDuration is the life of an active pass without activity (zero means
+	// 5 min), ClaimWindow that of a ready one (90 s), WaitingTimeout how long an
+	// absent visitor keeps the place (30 min).
+	SessionDuration, ClaimWindow, WaitingTimeout time.Duration
+	// DisableSessionRenewal ends a pass after SessionDuration, used or not.
+	DisableSessionRenewal bool
+	// QueueingStatusCode is the status of the page for people in line: 429 (also
+	// when zero), 200, 202 or 503. Calls of programs always get 429 or 503.
+	QueueingStatusCode int
+	// OnRedisError is OnRedisErrorClosed when empty.
+	OnRedisError OnRedisError
+	// MaxInFlight bounds the requests of this room at the shop at once; zero means
+	// no bound.
+	MaxInFlight int
+	// ForwardToken hands the entry token to the shop in X-Entry-Token.
+	ForwardToken bool
+	// Cookie shapes the room's cookies.
+	Cookie Cookie
+	// Page is the operator's part of the page.
+	Page page.Options
+}
+
+func (o Options) withDefaults() Options {
+	if o.Prefix == "" {
+		o.Prefix = defaultPrefix
+	}
+	if o.RedisTimeout == 0 {
+		o.RedisTimeout = defaultRedisTimeout
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	o.Prefix = strings.TrimRight(o.Prefix, "/")
+	o.Upstream = o.Upstream.withDefaults()
+	o.Rooms = slices.Clone(o.Rooms)
+	for i := range o.Rooms {
+		o.Rooms[i] = o.Rooms[i].withDefaults()
+	}
+	return o
+}
+
+func (r Room) withDefaults() Room {
+	if r.SessionDuration == 0 {
+		r.SessionDuration = defaultSessionDuration
+	}
+	if r.ClaimWindow == 0 {
+		r.ClaimWindow = defaultClaimWindow
+	}
+	if r.WaitingTimeout == 0 {
+		r.WaitingTimeout = defaultWaitingTimeout
+	}
+	if r.QueueingStatusCode == 0 {
+		r.QueueingStatusCode = http.StatusTooManyRequests
+	}
+	if r.OnRedisError == "" {
+		r.OnRedisError = OnRedisErrorClosed
+	}
+	if r.Cookie.SameSite == 0 {
+		r.Cookie.SameSite = http.SameSiteLaxMode
+	}
+	if r.Cookie.Secure == "" {
+		r.Cookie.Secure = SecureAuto
+	}
+	return r
+}
+
+func (o Options) validate() error {
+	errs := []error{o.Upstream.validate()}
+	if o.Passes == nil {
+		errs = append(errs, errors.New("proxy: no Passes given; make them with token.New"))
+	}
+	if o.Tickets == nil {
+		errs = append(errs, errors.New("proxy: no Tickets given; make them with token.NewTickets"))
+	}
+	if len(o.IdentitySecret) < 32 {
+		errs = append(errs, fmt.Errorf("proxy: IdentitySecret has %d bytes; give at least 32", len(o.IdentitySecret)))
+	}
+	if o.RedisTimeout < 0 {
+		errs = append(errs, fmt.Errorf("proxy: RedisTimeout is %v; leave it zero for %v", o.RedisTimeout, defaultRedisTimeout))
+	}
+	for i, r := range o.Rooms {
+		if err := r.validate(); err != nil {
+			errs = append(errs, fmt.Errorf("proxy: Rooms[%d] %q: %w", i, r.Name, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (r Room) validate() error {
+	var errs []error
+	fail := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	if !validRoomName(r.Name) {
+		fail("the name must be 1 to 40 of a-z, 0-9 and -")
+	}
+	if r.Line == nil && !r.Suspended {
+		fail("no Line given")
+	}
+	if r.SessionDuration < 0 || r.ClaimWindow < 0 || r.WaitingTimeout < 0 {
+		fail("a duration is negative")
+	}
+	switch r.QueueingStatusCode {
+	case http.StatusOK, http.StatusAccepted, http.StatusTooManyRequests, http.StatusServiceUnavailable:
+	default:
+		fail("QueueingStatusCode is %d; use 429, 200, 202 or 503", r.QueueingStatusCode)
+	}
+	switch r.OnRedisError {
+	case OnRedisErrorClosed, OnRedisErrorStrict:
+	case OnRedisErrorOpen:
+		if r.MaxInFlight == 0 {
+			fail("OnRedisError open lets everybody in: set MaxInFlight to what the shop can bear")
+		}
+	default:
+		fail("OnRedisError is %q; use closed, open or strict", r.OnRedisError)
+	}
+	if r.MaxInFlight < 0 {
+		fail("MaxInFlight is %d; use 0 for no bound", r.MaxInFlight)
+	}
+	switch r.Cookie.Secure {
+	case SecureAuto, SecureAlways, SecureNever:
+	default:
+		fail("Cookie.Secure is %q; use auto, always or never", r.Cookie.Secure)
+	}
+	if r.Cookie.SameSite == http.SameSiteNoneMode && r.Cookie.Secure == SecureNever {
+		fail("Cookie.SameSite none needs Secure: browsers drop the cookie otherwise")
+	}
+	return errors.Join(errs...)
+}
+
+func validRoomName(name string) bool {
+	return len(name) > 0 && len(name) <= 40 && strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789-") == ""
+}

@@ -1,0 +1,103 @@
+package proxy
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"sync"
+	"time"
+)
+
+// Defaults and sizes of the connection to the shop.
+const (
+	defaultDialTimeout     = 2 * time.Second
+	defaultResponseTimeout = 60 * time.Second
+	defaultMaxRequest      = 15 * time.Minute
+	idleConns              = 512
+	idleConnTimeout        = 60 * time.Second
+	expectContinueTimeout  = time.Second
+	copyBuffer             = 32 << 10
+)
+
+// Upstream says where the shop is and how long the gate waits for it.
+type Upstream struct {
+	// URL is the shop's address: http or https and a host, nothing more. The path
+	// of a request is never joined to another one: what was judged is what is sent.
+	URL *url.URL
+	// DialTimeout bounds connecting; zero means 2 s.
+	DialTimeout time.Duration
+	// ResponseTimeout bounds the wait for the response header after the request
+	// was sent; zero means 60 s.
+	ResponseTimeout time.Duration
+	// MaxRequest bounds a whole request, upgrades and event streams aside; zero
+	// means 15 min.
+	MaxRequest time.Duration
+}
+
+func (u Upstream) withDefaults() Upstream {
+	if u.DialTimeout == 0 {
+		u.DialTimeout = defaultDialTimeout
+	}
+	if u.ResponseTimeout == 0 {
+		u.ResponseTimeout = defaultResponseTimeout
+	}
+	if u.MaxRequest == 0 {
+		u.MaxRequest = defaultMaxRequest
+	}
+	return u
+}
+
+func (u Upstream) validate() error {
+	switch {
+	case u.URL == nil:
+		return fmt.Errorf("proxy: upstream: no URL given; set the shop's address, as http://127.0.0.1:9000")
+	case u.URL.Scheme != "http" && u.URL.Scheme != "https", u.URL.Host == "", u.URL.Opaque != "":
+		return fmt.Errorf("proxy: upstream: %q is not an address; write it as http://127.0.0.1:9000", u.URL.Redacted())
+	case u.URL.Path != "" && u.URL.Path != "/", u.URL.RawQuery != "", u.URL.Fragment != "", u.URL.User != nil:
+		return fmt.Errorf("proxy: upstream: %q holds more than scheme and host; the gate never changes a path, so leave the rest out", u.URL.Redacted())
+	case u.DialTimeout < 0, u.ResponseTimeout < 0, u.MaxRequest < 0:
+		return fmt.Errorf("proxy: upstream: a timeout is negative; leave it out for the default")
+	}
+	return nil
+}
+
+// newTransport returns the connections to the shop. No proxy of the
+// environment is used: where the gate dials is decided by its configuration
+// alone. HTTP/1.1 only, so that the target goes out as it came in.
+func newTransport(u Upstream) *http.Transport {
+	dialer := &net.Dialer{Timeout: u.DialTimeout, KeepAlive: 30 * time.Second}
+	return &http.Transport{
+		DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
+			return dialer.DialContext(ctx, network, addr)
+		},
+		TLSHandshakeTimeout:   u.DialTimeout,
+		TLSNextProto:          map[string]func(string, *tls.Conn) http.RoundTripper{},
+		ResponseHeaderTimeout: u.ResponseTimeout,
+		ExpectContinueTimeout: expectContinueTimeout,
+		MaxIdleConns:          idleConns,
+		MaxIdleConnsPerHost:   idleConns,
+		IdleConnTimeout:       idleConnTimeout,
+		// The body, its length and its ETag are the shop's: nothing is unpacked.
+		DisableCompression: true,
+	}
+}
+
+// buffers hands out the buffers that bodies are copied through.
+type buffers struct{ pool sync.Pool }
+
+func newBuffers() *buffers {
+	return &buffers{pool: sync.Pool{New: func() any { return new([copyBuffer]byte) }}}
+}
+
+// Get implements httputil.BufferPool.
+func (b *buffers) Get() []byte { return b.pool.Get().(*[copyBuffer]byte)[:] }
+
+// Put implements httputil.BufferPool.
+func (b *buffers) Put(p []byte) {
+	if len(p) == copyBuffer {
+		b.pool.Put((*[copyBuffer]byte)(p))
+	}
+}

@@ -1,0 +1,222 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"mime"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"time"
+)
+
+// statusClientGone is what the log shows when the client left before there was
+// an answer. It is never sent.
+const statusClientGone = 499
+
+// errMaxRequest is why a request is broken off that ran longer than
+// Upstream.MaxRequest.
+var errMaxRequest = errors.New("proxy: the request ran longer than max_request")
+
+// shop sends requests to the shop.
+type shop struct {
+	proxy      *httputil.ReverseProxy
+	scheme     string
+	host       string
+	maxRequest time.Duration
+}
+
+// trip is one request on its way to the shop: what the hooks of the reverse
+// proxy need to know of it.
+type trip struct {
+	x     *exchange
+	timer *time.Timer
+	body  *watchedBody
+}
+
+type tripKey struct{}
+
+func tripOf(ctx context.Context) *trip {
+	t, _ := ctx.Value(tripKey{}).(*trip)
+	return t
+}
+
+func newShop(u Upstream, log *slog.Logger) *shop {
+	s := &shop{scheme: u.URL.Scheme, host: u.URL.Host, maxRequest: u.MaxRequest}
+	s.proxy = &httputil.ReverseProxy{
+		Rewrite:        s.rewrite,
+		Transport:      newTransport(u),
+		BufferPool:     newBuffers(),
+		ModifyResponse: s.answer,
+		ErrorHandler:   s.fail,
+		ErrorLog:       slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+	}
+	return s
+}
+
+// serve sends the request of x to the shop and its answer to the client. It
+// panics with http.ErrAbortHandler when the answer breaks off half way, so that
+// the client sees a broken answer and not a short one.
+func (s *shop) serve(x *exchange) {
+	ctx, cancel := context.WithCancelCause(x.r.Context())
+	defer cancel(nil)
+	t := &trip{x: x, timer: time.AfterFunc(s.maxRequest, func() { cancel(errMaxRequest) })}
+	defer t.timer.Stop()
+	r := x.r.WithContext(context.WithValue(ctx, tripKey{}, t))
+	if r.Body != nil && r.Body != http.NoBody {
+		t.body = &watchedBody{ReadCloser: r.Body}
+		r.Body = t.body
+	}
+	s.proxy.ServeHTTP(x.w, r)
+}
+
+// rewrite makes the outgoing request. The reverse proxy has removed hop-by-hop
+// headers, and those named in Connection, before; so a client cannot have ours
+// dropped.
+func (s *shop) rewrite(pr *httputil.ProxyRequest) {
+	x := tripOf(pr.In.Context()).x
+	out := pr.Out
+	out.URL = s.target(x.target.Raw)
+	out.Host = pr.In.Host
+
+	believe := x.g.clients.PeerTrusted(pr.In)
+	if believe { // the reverse proxy took them away; the peer's word stands
+		for name, values := range pr.In.Header {
+			if strings.HasPrefix(fold(name), "x-forwarded-") {
+				out.Header[name] = values
+			}
+		}
+	}
+	scrub(out.Header, believe)
+	forward(out.Header, pr.In, peerAddress(pr.In), x.proto, believe)
+	if lines := stripOurs(out.Header["Cookie"]); len(lines) > 0 {
+		out.Header["Cookie"] = lines
+	} else {
+		delete(out.Header, "Cookie")
+	}
+	if !isWebSocket(pr.In) {
+		delete(out.Header, "Upgrade")
+		delete(out.Header, "Connection")
+	}
+	// Under this name the transport would send the request a second time after
+	// the shop closed the connection, a POST as well. The spelling hides it from
+	// the transport; to the shop it is the same header.
+	for _, name := range []string{"Idempotency-Key", "X-Idempotency-Key"} {
+		if values, ok := out.Header[name]; ok {
+			delete(out.Header, name)
+			out.Header[strings.ToLower(name)] = values
+		}
+	}
+	x.introduce(out.Header)
+}
+
+// target returns a URL that goes over the wire as raw, byte for byte. Opaque is
+// written as it is. The exception is a target that begins with two slashes,
+// before which net/http writes the scheme: that goes through the path, which
+// is kept as it came as long as it is spelled as URLs are (see forwardable).
+func (s *shop) target(raw string) *url.URL {
+	path, query, hasQuery := strings.Cut(raw, "?")
+	u := &url.URL{Scheme: s.scheme, Host: s.host, RawQuery: query, ForceQuery: hasQuery}
+	if !strings.HasPrefix(path, "//") {
+		u.Opaque = path
+		return u
+	}
+	u.RawPath = path
+	u.Path, _ = url.PathUnescape(path)
+	return u
+}
+
+// forwardable reports whether raw can be sent to the shop as it is. It is false
+// only for a path that begins with two slashes and holds bytes that a URL may
+// not hold unescaped.
+func (s *shop) forwardable(raw string) bool {
+	return s.target(raw).RequestURI() == raw
+}
+
+// answer works on the shop's answer before the client sees any of it.
+func (s *shop) answer(resp *http.Response) error {
+	t := tripOf(resp.Request.Context())
+	scrubAnswer(resp.Header)
+	if resp.StatusCode == http.StatusSwitchingProtocols || isEventStream(resp.Header) {
+		t.timer.Stop()
+	}
+	t.x.handOut(resp.Header)
+	return nil
+}
+
+// fail answers when there is no answer of the shop. Nothing of the pass is
+// lost.
+func (s *shop) fail(_ http.ResponseWriter, r *http.Request, err error) {
+	t := tripOf(r.Context())
+	x := t.x
+	x.bodyRead = true // as far as it will be: the transport had it
+	switch {
+	case x.r.Context().Err() != nil:
+		x.record.status = statusClientGone
+		x.record.upstream = "client_gone"
+		return
+	case t.body != nil && t.body.failed.Load():
+		x.record.upstream = "request_body"
+		x.w.Header().Set("Connection", "close")
+		x.problem(newProblem(http.StatusBadRequest, "bad-request", "The body of the request could not be read to its end."))
+		return
+	case isTimeout(r.Context(), err):
+		x.record.upstream = "timeout"
+		x.shopDown(http.StatusGatewayTimeout)
+	default:
+		x.record.upstream = "unreachable"
+		x.shopDown(http.StatusBadGateway)
+	}
+	x.g.log.WarnContext(x.r.Context(), "no answer from the shop", "request_id", x.record.id, "error", err)
+}
+
+// isTimeout tells a shop that is late from one that is not there.
+func isTimeout(ctx context.Context, err error) bool {
+	if errors.Is(context.Cause(ctx), errMaxRequest) || errors.Is(err, context.DeadlineExceeded) {
+		return true
+	}
+	var timeout net.Error
+	return errors.As(err, &timeout) && timeout.Timeout()
+}
+
+// isWebSocket reports whether r asks for an upgrade to WebSocket and nothing
+// else.
+func isWebSocket(r *http.Request) bool {
+	lines := r.Header["Upgrade"]
+	return len(lines) == 1 && strings.EqualFold(strings.TrimSpace(lines[0]), "websocket")
+}
+
+func isEventStream(h http.Header) bool {
+	mediaType, _, _ := mime.ParseMediaType(h.Get("Content-Type"))
+	return mediaType == "text/event-stream"
+}
+
+// peerAddress is the address of whoever holds the other end of the connection,
+// empty for a Unix socket.
+func peerAddress(r *http.Request) string {
+	host, _, err := net.SplitHostPort(r.RemoteAddr)
+	if err != nil {
+		return ""
+	}
+	return host
+}
+
+// watchedBody remembers that reading from the client failed, which is the
+// client's doing and not the shop's.
+type watchedBody struct {
+	io.ReadCloser
+	failed atomic.Bool // the transport reads in a goroutine of its own
+}
+
+func (b *watchedBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if err != nil && !errors.Is(err, io.EOF) {
+		b.failed.Store(true)
+	}
+	return n, err
+}

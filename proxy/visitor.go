@@ -1,0 +1,374 @@
+package proxy
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/queuegate/queuegate/queue"
+)
+
+// maxJoinBody bounds the body of a join in bytes.
+const maxJoinBody = 16 << 10
+
+// endpoint is one of the gate's own addresses below <prefix>/<room>.
+type endpoint struct {
+	method string
+	serve  func(*exchange)
+}
+
+// endpoints are the addresses below <prefix>/<room>, by what follows the room's
+// name.
+var endpoints = map[string][]endpoint{
+	"join":    {{http.MethodPost, (*exchange).serveJoin}},
+	"status":  {{http.MethodGet, (*exchange).serveStatus}},
+	"release": {{http.MethodPost, (*exchange).serveRelease}},
+	"":        {{http.MethodGet, (*exchange).servePage}, {http.MethodDelete, (*exchange).serveLeave}},
+}
+
+// serveOwn answers a request under the reserved prefix. Nothing of it ever
+// reaches the shop. The path is empty for a target that is spelled oddly.
+func (g *Gate) serveOwn(x *exchange, path string) {
+	name, rest, hasRest := strings.Cut(path, "/")
+	x.room = g.rooms[name]
+	choices, known := endpoints[rest]
+	if x.room == nil || !known || (hasRest && rest == "") {
+		x.decide(Refused, ReasonNotFound)
+		x.problem(newProblem(http.StatusNotFound, "not-found", "There is no such room or endpoint."))
+		return
+	}
+	var allowed []string
+	for _, e := range choices {
+		if e.method == x.r.Method {
+			if err := g.crossOrigin.Check(x.r); err != nil {
+				x.decide(Refused, ReasonCrossSite)
+				x.problem(newProblem(http.StatusForbidden, "cross-site", "Another site asked for this change."))
+				return
+			}
+			e.serve(x)
+			return
+		}
+		allowed = append(allowed, e.method)
+	}
+	x.decide(Refused, ReasonMethod)
+	x.w.Header().Set("Allow", strings.Join(allowed, ", "))
+	x.problem(newProblem(http.StatusMethodNotAllowed, "method-not-allowed", ""))
+}
+
+// serveJoin gives a place, or tells of the one there is.
+func (x *exchange) serveJoin() {
+	x.decide(Answered, ReasonJoin)
+	back, problem := x.readJoin()
+	if problem != nil {
+		x.decide(Refused, ReasonBadRequest)
+		x.problem(*problem)
+		return
+	}
+	x.back, x.joinKey = back, true
+	if x.offDuty() || x.byOwnPass() {
+		return
+	}
+	x.readTicket()
+	if x.tooFast() {
+		return
+	}
+	st, _, err := x.stand(true)
+	x.tell(st, err)
+}
+
+// joinBody is what a join may say.
+type joinBody struct {
+	ReturnTo string `json:"return_to"`
+}
+
+// readJoin reads the body and the key of a join.
+func (x *exchange) readJoin() (back string, refusal *problem) {
+	refuse := func(status int, detail string) (string, *problem) {
+		p := newProblem(status, "bad-request", detail)
+		return "", &p
+	}
+	if keys := x.r.Header.Values("Idempotency-Key"); len(keys) > 0 {
+		if one, ok := single(keys); !ok || len(one) == 0 || !validKey(one[0]) {
+			return refuse(http.StatusBadRequest, "Idempotency-Key must be one value of 16 to 64 visible characters.")
+		}
+	}
+	if x.r.ContentLength > maxJoinBody {
+		return refuse(http.StatusRequestEntityTooLarge, "The body of a join is at most 16 KiB.")
+	}
+	raw, err := io.ReadAll(io.LimitReader(x.r.Body, maxJoinBody+1))
+	switch {
+	case err != nil:
+		return refuse(http.StatusBadRequest, "The body could not be read to its end.")
+	case len(raw) > maxJoinBody:
+		return refuse(http.StatusRequestEntityTooLarge, "The body of a join is at most 16 KiB.")
+	}
+	x.bodyRead = true
+	if len(strings.TrimSpace(string(raw))) == 0 {
+		return "", nil
+	}
+	var body joinBody
+	dec := json.NewDecoder(strings.NewReader(string(raw)))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&body); err != nil {
+		return refuse(http.StatusBadRequest, `The body must be {"return_to":"/path"} or nothing.`)
+	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return refuse(http.StatusBadRequest, "The body must be one JSON object.")
+	}
+	return x.safeBack(body.ReturnTo), nil
+}
+
+// serveStatus tells where the visitor stands. Asking is the sign of life.
+func (x *exchange) serveStatus() {
+	x.decide(Answered, ReasonStatus)
+	if x.offDuty() {
+		return
+	}
+	x.readTicket()
+	if x.tooFast() || x.byOwnPass() {
+		return
+	}
+	if x.ticket == nil && x.shown == nil {
+		x.answerStatus(x.stranger())
+		return
+	}
+	st, _, err := x.stand(false)
+	x.tell(st, err)
+}
+
+// stranger describes somebody who has shown nothing. Redis is not asked.
+func (x *exchange) stranger() statusDoc {
+	d := statusDoc{Room: x.room.Name, Status: statusNotEntered, RoomState: stateDegraded, Message: x.room.Page.Message}
+	if known, ok := x.room.Line.Room(); ok {
+		d.Waiting = new(known.Waiting)
+		if !x.room.away.Load() {
+			d.RoomState = roomState(known.State)
+		}
+	}
+	d.askAgain(defaultPoll)
+	return d
+}
+
+// tell answers with what the line has said.
+func (x *exchange) tell(st queue.Standing, err error) {
+	x.record.visitor = st.Visitor
+	switch {
+	case err != nil && (x.ticket != nil || x.shown != nil):
+		x.record.decision.Reason = ReasonDegraded
+		x.answerStatus(x.lastKnown())
+	case err != nil:
+		x.decide(Refused, ReasonDegraded)
+		x.cannotSayJSON()
+	default:
+		d, ok := x.describe(st)
+		if !ok {
+			x.decide(Refused, ReasonInternal)
+			x.cannotSayJSON()
+			return
+		}
+		if d.Status == statusNotEntered && st.Refusal == "" { // a place of before a reset
+			d.Status = statusExpired
+		}
+		if (d.Status == statusReady || d.Status == statusActive) && st.Place != 0 {
+			d.Ticket = x.ticketFor(st)
+			x.giveTicket(d.Ticket)
+		}
+		x.answerStatus(d)
+	}
+}
+
+// answerStatus answers with d and keeps it for those who ask too fast.
+func (x *exchange) answerStatus(d statusDoc) {
+	if x.ticket != nil {
+		x.room.polls.remember(x.ticket.Visitor, &d)
+	}
+	x.document(http.StatusOK, d)
+}
+
+// cannotSayJSON answers 503 to a program, whatever it looks like.
+func (x *exchange) cannotSayJSON() {
+	x.caller = script
+	x.cannotSay()
+}
+
+// tooFast answers 429 to a ticket that asks more than ten times a second. The
+// answer is the last one given: nothing is lost.
+func (x *exchange) tooFast() bool {
+	if x.ticket == nil {
+		return false
+	}
+	last, ok := x.room.polls.allow(x.ticket.Visitor)
+	if ok {
+		return false
+	}
+	x.record.decision.Reason = ReasonTooFast
+	d := statusDoc{Room: x.room.Name, Status: statusWaiting, RoomState: stateDegraded}
+	if last != nil {
+		d = *last
+	}
+	d.askAgain(defaultPoll)
+	retryAfter(x.w.Header(), d.poll)
+	x.document(http.StatusTooManyRequests, d)
+	return true
+}
+
+// byOwnPass answers somebody whose pass is good: they need no place.
+func (x *exchange) byOwnPass() bool {
+	h, value := x.bestPass()
+	if value == worthless {
+		return false
+	}
+	x.shown = &h
+	if value == past {
+		return false
+	}
+	x.record.visitor = h.pass.Visitor
+	d := statusDoc{Room: x.room.Name, Status: statusReady, RoomState: x.stranger().RoomState, Message: x.room.Page.Message}
+	if value == running {
+		d.Status = statusActive
+	}
+	if x.rawTkt != "" {
+		d.Ticket = x.rawTkt
+	}
+	x.showPass(&d, h)
+	d.askAgain(defaultPoll)
+	x.answerStatus(d)
+	return true
+}
+
+// offDuty answers for a room that is off: everybody may go on.
+func (x *exchange) offDuty() bool {
+	if !x.room.Suspended {
+		return false
+	}
+	x.readTicket()
+	d := statusDoc{Room: x.room.Name, Status: statusNotEntered, RoomState: stateSuspended, ReturnTo: x.wayBack()}
+	if x.ticket != nil {
+		d.Status, d.Ticket = statusWaiting, x.rawTkt
+	}
+	d.askAgain(fullPoll)
+	x.document(http.StatusOK, d)
+	return true
+}
+
+// serveLeave gives up the place or the pass.
+func (x *exchange) serveLeave() {
+	x.decide(Answered, ReasonLeave)
+	if x.room.Suspended {
+		x.notEntered()
+		return
+	}
+	x.readTicket()
+	if h, value := x.bestPass(); value != worthless {
+		x.shown = &h
+	}
+	sign, ok := x.signOfLife()
+	h := queue.Holding{Visitor: sign.Visitor, Place: sign.Place, Generation: sign.Generation, Epoch: sign.Epoch}
+	x.giveUp(h, ok, statusLeft, Line.Leave)
+}
+
+// serveRelease gives the pass back.
+func (x *exchange) serveRelease() {
+	x.decide(Answered, ReasonRelease)
+	if x.room.Suspended {
+		x.notEntered()
+		return
+	}
+	h, value := x.bestPass()
+	x.giveUp(holding(h.pass), value != worthless, statusReleased, Line.Release)
+}
+
+// giveUp ends a stay. Redis has to know before anybody is told that it is over.
+func (x *exchange) giveUp(h queue.Holding, known bool, status string, end func(Line, context.Context, queue.Holding) (queue.Standing, error)) {
+	if !known {
+		x.notEntered()
+		return
+	}
+	x.record.visitor = h.Visitor
+	if _, err := x.ask(func(ctx context.Context, l Line) (queue.Standing, error) { return end(l, ctx, h) }); err != nil {
+		x.decide(Refused, ReasonDegraded)
+		x.cannotSayJSON()
+		return
+	}
+	for _, kind := range []string{ticketCookie, entryCookie} {
+		x.cookies = append(x.cookies, x.room.baker.clear(x.r, kind, x.proto)...)
+	}
+	x.document(http.StatusOK, statusDoc{Room: x.room.Name, Status: status, RoomState: x.stateNow()})
+}
+
+// notEntered answers somebody who has nothing to give up.
+func (x *exchange) notEntered() {
+	x.document(http.StatusOK, statusDoc{Room: x.room.Name, Status: statusNotEntered, RoomState: x.stateNow()})
+}
+
+// stateNow is the room's state as last heard.
+func (x *exchange) stateNow() string {
+	if x.room.Suspended {
+		return stateSuspended
+	}
+	return x.stranger().RoomState
+}
+
+// servePage shows the page at its own address, for those who are sent there. It
+// gives a place to somebody without one; whose turn it is goes on to the shop.
+func (x *exchange) servePage() {
+	x.decide(Answered, ReasonPage)
+	if x.caller == passive {
+		x.noPlace()
+		return
+	}
+	x.caller = navigation // whatever the request says of itself, this address is a page
+	query := x.r.URL.Query()
+	x.back = x.safeBack(query.Get("return"))
+	if x.room.Suspended {
+		x.seeOther()
+		return
+	}
+	h, value := x.bestPass()
+	if value == unused || value == running {
+		x.record.visitor = h.pass.Visitor
+		x.seeOther()
+		return
+	}
+	if value == past {
+		x.shown = &h
+	}
+	x.readTicket()
+	_, known := x.signOfLife()
+	st, _, err := x.stand(!known)
+	x.record.visitor = st.Visitor
+	if err != nil {
+		x.unanswered()
+		return
+	}
+	x.showStanding(st, query)
+}
+
+// showStanding answers servePage with what the line has said. A stay that has
+// ended is not begun again without a click: that would be a loop.
+func (x *exchange) showStanding(st queue.Standing, query url.Values) {
+	d, ok := x.describe(st)
+	if !ok {
+		x.decide(Refused, ReasonInternal)
+		x.cannotSay()
+		return
+	}
+	if st.State == queue.Ready || st.State == queue.Active {
+		x.seeOther()
+		return
+	}
+	v := x.pageFor(st, d)
+	v.Here, v.RefreshOff = x.wayBack(), query.Get("refresh") == "off"
+	x.refuse(d, v, x.room.QueueingStatusCode)
+}
+
+// seeOther sends a person on to where they want to go, on this site.
+func (x *exchange) seeOther() {
+	x.record.decision.Reason = ReasonReturn
+	x.w.Header().Set("Location", x.wayBack())
+	x.text(http.StatusSeeOther, "It is your turn.\n")
+}

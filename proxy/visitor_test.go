@@ -1,0 +1,370 @@
+package proxy_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/queuegate/queuegate/proxy"
+	"github.com/queuegate/queuegate/proxy/route"
+	"github.com/queuegate/queuegate/queue"
+)
+
+func TestAppJoinsPollsIsAdmittedAndOrders(t *testing.T) {
+	b := newBench(t)
+	b.fill()
+	joined := b.call("POST", "/_queue/sale/join", `{"return_to":"/order?id=7"}`)
+	require.Equal(t, 200, joined.StatusCode)
+	d := joined.doc(t)
+	require.Equal(t, "waiting", d["status"])
+	require.Equal(t, "sale", d["room"])
+	require.EqualValues(t, 1, d["position"])
+	require.EqualValues(t, 0, d["ahead"])
+	require.EqualValues(t, 0, d["behind"])
+	require.EqualValues(t, 1, d["waiting"])
+	require.EqualValues(t, 30, d["estimated_wait_seconds"])
+	require.NotEmpty(t, d["joined_at"])
+	require.Contains(t, d, "remaining_stock")
+	require.Nil(t, d["remaining_stock"])
+	require.NotContains(t, d, "entry_token")
+	poll := d["poll_after_ms"].(float64)
+	require.GreaterOrEqual(t, poll, 1600.0)
+	require.LessOrEqual(t, poll, 2400.0)
+	ticket := d["ticket"].(string)
+
+	for range 10 { // the app keeps no cookies, only the ticket
+		got := b.call("GET", "/_queue/sale/status", "", "X-Queue-Ticket: "+ticket).doc(t)
+		require.Equal(t, "waiting", got["status"])
+		require.EqualValues(t, 1, got["position"])
+		ticket = got["ticket"].(string)
+	}
+	require.EqualValues(t, 1, b.line.seq)
+
+	b.line.setSlots(1)
+	ready := b.call("GET", "/_queue/sale/status", "", "X-Queue-Ticket: "+ticket)
+	require.Equal(t, 200, ready.StatusCode)
+	d = ready.doc(t)
+	require.Equal(t, "ready", d["status"])
+	require.Equal(t, "/order?id=7", d["return_to"])
+	require.NotEmpty(t, d["claim_before"])
+	require.NotEmpty(t, d["entry_expires_at"])
+	require.Nil(t, d["position"])
+	entry := d["entry_token"].(string)
+	require.Equal(t, entry, ready.Header.Get("X-Entry-Token"))
+
+	again := b.call("GET", "/_queue/sale/status", "", "X-Queue-Ticket: "+ticket).doc(t)
+	require.Equal(t, "ready", again["status"], "the answer that got lost is given again")
+	first, err := b.passes.Verify(entry, "sale")
+	require.NoError(t, err)
+	second, err := b.passes.Verify(again["entry_token"].(string), "sale")
+	require.NoError(t, err)
+	require.Equal(t, first.Admission, second.Admission)
+
+	order := b.call("POST", "/order", "{}", "X-Entry-Token: "+entry)
+	require.Equal(t, 200, order.StatusCode)
+	active := order.Header.Get("X-Entry-Token")
+	d = b.call("GET", "/_queue/sale/status", "", "X-Entry-Token: "+active).doc(t)
+	require.Equal(t, "active", d["status"])
+	require.Equal(t, active, d["entry_token"])
+	require.NotContains(t, d, "claim_before")
+
+	released := b.call("POST", "/_queue/sale/release", "", "X-Entry-Token: "+active)
+	require.Equal(t, 200, released.StatusCode)
+	require.Equal(t, "released", released.doc(t)["status"])
+	require.Equal(t, 429, func() int { b.fill(); return b.call("POST", "/order", "{}", "X-Entry-Token: "+active).StatusCode }())
+	require.Equal(t, "released", b.call("GET", "/_queue/sale/status", "", "X-Queue-Ticket: "+ticket).doc(t)["status"])
+}
+
+func TestJoinWithAKeyIsFoundAgain(t *testing.T) {
+	b := newBench(t)
+	b.fill()
+	line := "Idempotency-Key: 0123456789abcdef-key"
+	b.call("POST", "/_queue/sale/join", "", line)
+	b.call("POST", "/_queue/sale/join", "", line)
+	require.EqualValues(t, 1, b.line.seq)
+	require.Equal(t, b.line.arrivals[0].Visitor, b.line.arrivals[1].Visitor)
+	b.call("POST", "/_queue/sale/join", "", "Idempotency-Key: 0123456789abcdef-other")
+	require.EqualValues(t, 2, b.line.seq)
+	require.Equal(t, 400, b.call("POST", "/_queue/sale/join", "", "Idempotency-Key: short").StatusCode)
+	require.Equal(t, 400, b.call("POST", "/_queue/sale/join", "", line, "Idempotency-Key: 0123456789abcdef-other").StatusCode)
+	b.call("POST", "/order", "{}", line)
+	require.EqualValues(t, 3, b.line.seq, "on the shop's routes the key is the shop's")
+}
+
+func TestEightParallelJoinsWithOneKeyHaveOnePlace(t *testing.T) {
+	b := newBench(t)
+	b.fill()
+	done := make(chan reply, 8)
+	for range 8 {
+		go func() { done <- b.call("POST", "/_queue/sale/join", "", "Idempotency-Key: 0123456789abcdef") }()
+	}
+	for range 8 {
+		require.EqualValues(t, 1, (<-done).doc(t)["position"])
+	}
+	require.EqualValues(t, 1, b.line.seq)
+}
+
+func TestJoinRefusesABodyItDoesNotUnderstand(t *testing.T) {
+	b := newBench(t)
+	b.fill()
+	for body, want := range map[string]int{
+		`{"return_to":"/x","other":1}`: 400, `[]`: 400, `{"return_to":1}`: 400, `{} {}`: 400, `nonsense`: 400,
+		`{"return_to":"` + strings.Repeat("/x", 9000) + `"}`: 413, "   ": 200, `{}`: 200,
+	} {
+		require.Equal(t, want, b.call("POST", "/_queue/sale/join", body).StatusCode, body[:min(len(body), 40)])
+	}
+	chunked := b.call("POST", "/_queue/sale/join", "", "Transfer-Encoding: chunked", "\r\n8000\r\n"+strings.Repeat("x", 0x8000)+"\r\n0\r\n")
+	require.Equal(t, 413, chunked.StatusCode)
+}
+
+func TestUnknownIsToldApartFromMalformed(t *testing.T) {
+	b := newBench(t)
+	for target, want := range map[string]int{
+		"GET /_queue/nowhere/status": 404, "POST /_queue/nowhere/join": 404, "GET /_queue/sale/other": 404, "GET /_queue/": 404, "GET /_queue": 404,
+		"GET /_queue/sale/": 404, "GET /_QUEUE/sale/status": 404, "GET //_queue/sale/status": 404, "GET /_queue/sale/status;x": 404, "GET /_queue/../order": 404,
+		"GET /_queue/sale%2fstatus": 404, "PUT /_queue/sale/status": 405, "GET /_queue/sale/join": 405, "POST /_queue/sale": 405, "DELETE /_queue/sale/status": 405,
+	} {
+		method, path, _ := strings.Cut(target, " ")
+		got := b.do(method, path, "")
+		require.Equal(t, want, got.StatusCode, target)
+		require.Equal(t, "application/problem+json", got.Header.Get("Content-Type"), target)
+		require.Equal(t, "no-store", got.Header.Get("Cache-Control"))
+		require.Equal(t, "Cookie, Accept", got.Header.Get("Vary"))
+		if want == 405 {
+			require.NotEmpty(t, got.Header.Get("Allow"), target)
+		}
+		require.EqualValues(t, want, got.doc(t)["status"])
+		require.True(t, strings.HasPrefix(got.doc(t)["type"].(string), "urn:queuegate:problem:"))
+	}
+	for _, ticket := range []string{"x", strings.Repeat("A", 30000), "a.b.c", b.tickets.Seal("drop", ticketOf(newVisitor(), 3)), b.pass()} {
+		got := b.call("GET", "/_queue/sale/status", "", "X-Queue-Ticket: "+ticket)
+		require.Equal(t, 200, got.StatusCode)
+		require.Equal(t, "not_entered", got.doc(t)["status"])
+		got = b.call("GET", "/_queue/sale/status", "", "Cookie: queuegate_ticket_sale="+ticket)
+		require.Equal(t, "not_entered", got.doc(t)["status"])
+	}
+	require.Empty(t, b.line.take(), "Redis was asked for nothing")
+	require.Empty(t, b.shop.requests())
+}
+
+func TestStatusWithRedisAwayAndNothingKnown(t *testing.T) {
+	b := newBench(t)
+	b.line.lose()
+	require.Equal(t, 503, b.call("POST", "/_queue/sale/join", "").StatusCode)
+	require.Equal(t, 503, b.call("DELETE", "/_queue/sale", "", "X-Queue-Ticket: "+b.tickets.Seal("sale", ticketOf(newVisitor(), 1))).StatusCode)
+	require.Equal(t, 503, b.call("POST", "/_queue/sale/release", "", "X-Entry-Token: "+b.pass()).StatusCode)
+	got := b.call("GET", "/_queue/sale/status", "", "X-Queue-Ticket: "+b.tickets.Seal("sale", ticketOf(newVisitor(), 1)))
+	require.Equal(t, 200, got.StatusCode)
+	require.EqualValues(t, 5, got.doc(t)["position"])
+	require.Equal(t, "degraded", got.doc(t)["room_state"])
+}
+
+func TestLeaveClearsWhatTheRequestBrought(t *testing.T) {
+	b := newBench(t)
+	b.fill()
+	ticket := b.navigate("/order").cookie("queuegate_ticket_sale").Value
+	got := b.call("DELETE", "/_queue/sale", "", "Cookie: queuegate_ticket_sale="+ticket)
+	require.Equal(t, 200, got.StatusCode)
+	require.Equal(t, "left", got.doc(t)["status"])
+	require.Len(t, got.Cookies(), 1)
+	require.Negative(t, got.Cookies()[0].MaxAge)
+	require.Equal(t, "left", b.call("GET", "/_queue/sale/status", "", "X-Queue-Ticket: "+ticket).doc(t)["status"])
+	bare := b.call("DELETE", "/_queue/sale", "")
+	require.Equal(t, "not_entered", bare.doc(t)["status"])
+	require.Empty(t, bare.Cookies())
+
+	back := b.navigate("/order", "Cookie: queuegate_ticket_sale="+ticket)
+	require.Equal(t, 429, back.StatusCode)
+	opened, err := b.tickets.Open("sale", back.cookie("queuegate_ticket_sale").Value)
+	require.NoError(t, err)
+	old, err := b.tickets.Open("sale", ticket)
+	require.NoError(t, err)
+	require.Equal(t, old.Visitor, opened.Visitor)
+	require.Greater(t, opened.Place, old.Place, "a new stay begins at the end")
+}
+
+func TestChangesAskedForByAnotherSiteAreRefused(t *testing.T) {
+	b := newBench(t)
+	b.fill()
+	ticket := b.navigate("/order").cookie("queuegate_ticket_sale").Value
+	for _, line := range []string{"Origin: https://evil.test", "Origin: null", "Sec-Fetch-Site: cross-site"} {
+		for _, target := range []string{"DELETE /_queue/sale", "POST /_queue/sale/join", "POST /_queue/sale/release"} {
+			method, path, _ := strings.Cut(target, " ")
+			got := b.call(method, path, "", line, "Cookie: queuegate_ticket_sale="+ticket)
+			require.Equal(t, 403, got.StatusCode, target)
+			require.Empty(t, got.Header.Get("Access-Control-Allow-Origin"))
+		}
+	}
+	require.Equal(t, 200, b.call("POST", "/_queue/sale/join", "", "Origin: https://shop.test").StatusCode)
+}
+
+func TestPollsWithoutEndGetTheLastAnswerAgain(t *testing.T) {
+	now := time.Now()
+	b := newBench(t, func(o *proxy.Options) { o.Now = func() time.Time { return now } })
+	b.fill()
+	ticket := b.call("POST", "/_queue/sale/join", "").doc(t)["ticket"].(string)
+	for range 20 {
+		require.Equal(t, 200, b.call("GET", "/_queue/sale/status", "", "X-Queue-Ticket: "+ticket).StatusCode)
+	}
+	b.line.take()
+	got := b.call("GET", "/_queue/sale/status", "", "X-Queue-Ticket: "+ticket)
+	require.Equal(t, 429, got.StatusCode)
+	require.NotEmpty(t, got.Header.Get("Retry-After"))
+	require.Equal(t, "waiting", got.doc(t)["status"])
+	require.EqualValues(t, 1, got.doc(t)["position"])
+	require.Empty(t, b.line.take())
+	other := b.call("POST", "/_queue/sale/join", "").doc(t)["ticket"].(string)
+	require.Equal(t, 200, b.call("GET", "/_queue/sale/status", "", "X-Queue-Ticket: "+other).StatusCode, "one visitor's flood is nobody else's")
+	now = now.Add(100 * time.Millisecond)
+	require.Equal(t, 200, b.call("GET", "/_queue/sale/status", "", "X-Queue-Ticket: "+ticket).StatusCode)
+	require.Equal(t, 429, b.call("GET", "/_queue/sale/status", "", "X-Queue-Ticket: "+ticket).StatusCode)
+	now = now.Add(time.Hour)
+	for range 20 {
+		require.Equal(t, 200, b.call("GET", "/_queue/sale/status", "", "X-Queue-Ticket: "+ticket).StatusCode)
+	}
+}
+
+func TestRoomThatTakesNobody(t *testing.T) {
+	for name, c := range map[string]struct {
+		set       func(*fakeLine)
+		status    string
+		roomState string
+		retry     bool
+	}{
+		"full":     {func(l *fakeLine) { l.full = true }, "full", "open", true},
+		"closed":   {func(l *fakeLine) { l.state = queue.RoomClosed }, "not_entered", "closed", false},
+		"sold out": {func(l *fakeLine) { l.state = queue.RoomSoldOut }, "not_entered", "sold_out", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			b.line.change(func() { c.set(b.line) })
+			page := b.navigate("/order")
+			require.Equal(t, 429, page.StatusCode)
+			require.Equal(t, c.retry, page.Header.Get("Retry-After") != "")
+			require.Empty(t, page.Header.Values("Set-Cookie"))
+			call := b.call("POST", "/order", "{}")
+			require.Equal(t, 429, call.StatusCode)
+			require.Equal(t, c.retry, call.Header.Get("Retry-After") != "")
+			for _, got := range []reply{call, b.call("POST", "/_queue/sale/join", "")} {
+				require.Equal(t, c.status, got.doc(t)["status"])
+				require.Equal(t, c.roomState, got.doc(t)["room_state"])
+				require.NotContains(t, got.doc(t), "ticket")
+				require.Nil(t, got.doc(t)["position"])
+			}
+			require.Empty(t, b.shop.requests())
+		})
+	}
+}
+
+func TestPageAtItsOwnAddress(t *testing.T) {
+	b := newBench(t)
+	b.fill()
+	got := b.navigate("/_queue/sale?return=%2Forder%3Fid%3D7")
+	require.Equal(t, 429, got.StatusCode)
+	require.Contains(t, got.text, "/order?id=7")
+	ticket := got.cookie("queuegate_ticket_sale").Value
+	b.line.setSlots(1)
+	turn := b.navigate("/_queue/sale?return=%2Forder%3Fid%3D7", "Cookie: queuegate_ticket_sale="+ticket)
+	require.Equal(t, 303, turn.StatusCode)
+	require.Equal(t, "/order?id=7", turn.Header.Get("Location"))
+	entry := turn.cookie("queuegate_entry_sale").Value
+	seq := b.line.seq
+	again := b.navigate("/_queue/sale", "Cookie: queuegate_entry_sale="+entry)
+	require.Equal(t, 303, again.StatusCode)
+	require.Equal(t, "/order", again.Header.Get("Location"))
+	require.Equal(t, seq, b.line.seq, "a live pass makes no new entry")
+
+	b.call("POST", "/_queue/sale/release", "", "X-Entry-Token: "+entry)
+	over := b.navigate("/_queue/sale", "Cookie: queuegate_entry_sale="+entry+"; queuegate_ticket_sale="+ticket)
+	require.Equal(t, 429, over.StatusCode)
+	require.Equal(t, seq, b.line.seq, "no new stay without a click")
+	require.Contains(t, over.text, `data-state="ended"`)
+}
+
+func TestReturnNeverLeadsAway(t *testing.T) {
+	b := newBench(t)
+	entry := b.call("GET", "/order", "").Header.Get("X-Entry-Token")
+	for back, want := range map[string]string{
+		"%2F%2Fevil.test": "/order", "%2F%5Cevil.test": "/order", "%2F%2509%2Fevil.test": "/order", "%2F%09%2Fevil.test": "/order",
+		"https%3Aevil.test": "/order", "https%3A%2F%2Fevil.test": "/order", "javascript%3Aalert(1)": "/order", "http%3A%2F%2Fshop.test%40evil.test": "/order",
+		"%2F%2F%2Fevil.test": "/order", "%2F..%2F%2Fevil.test": "/order", "%2F%252f%252fevil.test": "/order", "%2Fx%0D%0AX-Evil%3A1": "/order",
+		"%2Fx%250d%250aX-Evil%3A1": "/order", "%2F%255cevil.test": "/order", "": "/order", "evil": "/order", "%2F_queue%2Fsale": "/order", "%2F_QUEUE%2Fsale": "/order",
+		"%2Forder%3Fnext%3Dhttps%3A%2F%2Fshop.example%2Fa%257Cb%26x%3D%2F%2Fy": "/order?next=https://shop.example/a%7Cb&x=//y",
+		"%2Forder%2Fitem%3Fid%3D7%26c%3Da%2520b%2Bc%23seat":                    "/order/item?id=7&c=a%20b+c#seat",
+	} {
+		got := b.navigate("/_queue/sale?return="+back, "Cookie: queuegate_entry_sale="+entry)
+		require.Equal(t, 303, got.StatusCode, back)
+		require.Equal(t, want, got.Header.Get("Location"), back)
+		require.Empty(t, got.Header.Get("X-Evil"))
+	}
+}
+
+func TestPageReflectsNothing(t *testing.T) {
+	b := newBench(t)
+	b.fill()
+	for _, target := range []string{`/order/"><svg/onload=1>`, `/order?"><script>alert(1)</script>`, `/order?</script><script>`, `/_queue/sale?return=/order/"><svg>`} {
+		got := b.navigate(target, `X-Forwarded-Host: "><script>`, `User-Agent: "><script>`, `Referer: http://shop.test/"><script>`)
+		if got.StatusCode == 400 {
+			continue
+		}
+		require.Equal(t, 429, got.StatusCode, target)
+		require.NotContains(t, got.text, `"><s`, target)
+		require.NotContains(t, got.text, `</script><script>`, target)
+		require.NotEmpty(t, got.Header.Get("Content-Security-Policy"))
+	}
+}
+
+func TestTicketOfBeforeAResetIsExpired(t *testing.T) {
+	b := newBench(t)
+	b.fill()
+	ticket := b.call("POST", "/_queue/sale/join", "").doc(t)["ticket"].(string)
+	b.line.change(func() { b.line.generation = 2; b.line.stays = map[string]*stay{}; b.line.line = nil })
+	require.Equal(t, "expired", b.call("GET", "/_queue/sale/status", "", "X-Queue-Ticket: "+ticket).doc(t)["status"])
+	got := b.call("GET", "/order", "", "X-Queue-Ticket: "+ticket).doc(t)
+	require.Equal(t, "waiting", got["status"], "the protected route joins again")
+}
+
+func TestRoomsDoNotMix(t *testing.T) {
+	b := newBench(t)
+	b.fill()
+	sale := b.navigate("/order").cookie("queuegate_ticket_sale").Value
+	got := b.navigate("/drop", "Cookie: queuegate_ticket_sale="+sale)
+	require.Equal(t, 200, got.StatusCode)
+	require.NotNil(t, got.cookie("queuegate_entry_drop"))
+	require.Equal(t, 429, b.call("GET", "/order", "", "X-Entry-Token: "+got.cookie("queuegate_entry_drop").Value).StatusCode)
+}
+
+func TestAccessRecordTellsTheDecisionAndNeverASecret(t *testing.T) {
+	b := newBench(t)
+	raw := b.admit()
+	b.fill()
+	ticket := b.call("GET", "/order/%1b[31m?q=secretquery", "").Header.Get("X-Queue-Ticket")
+	require.Empty(t, ticket, "an encoded control byte is refused")
+	ticket = b.call("GET", "/order/x?q=secretquery", "").Header.Get("X-Queue-Ticket")
+	b.call("GET", "/order", "", "X-Entry-Token: "+raw, "Cookie: queuegate_ticket_sale="+ticket)
+	b.do("GET", "/caf\xe9\xc2\x9b", "")
+	b.server.Close()
+	log := b.log.String()
+	for _, part := range []string{`"decision":"proxied"`, `"reason":"pass"`, `"reason":"newcomer"`, `"room":"sale"`, `"client_ip":"127.0.0.1"`, `"status":429`, `"path":"/order/x"`, `"visitor":"`, `caf\\xe9\\u009b`} {
+		require.Contains(t, log, part)
+	}
+	p, err := b.passes.Verify(raw, "sale")
+	require.NoError(t, err)
+	for _, secret := range []string{raw, ticket, p.Visitor, "secretquery"} {
+		require.NotContains(t, log, secret)
+	}
+	require.Equal(t, strings.Count(log, "\n"), strings.Count(log, `"msg":"request"`), "one record a request and nothing else")
+}
+
+func TestUnknownHostIsNoWayAround(t *testing.T) {
+	b := newBench(t, func(o *proxy.Options) {
+		o.Rooms[0].Protect = []route.Rule{{Paths: []string{"/order"}, Hosts: []string{"shop.test"}}}
+	})
+	b.fill()
+	for _, host := range []string{"shop.test", "SHOP.TEST.", "shop.test:8080", "other.test", ""} {
+		require.Equal(t, 429, b.do("GET", "/order", "", "Host: "+host).StatusCode, host)
+	}
+	require.Empty(t, b.shop.requests())
+}
