@@ -31,6 +31,6 @@ COPY LICENSE /LICENSE
 USER 65532:65532
 # 8080 visitors, 9090 operators (probes, metrics, API).
 EXPOSE 8080 9090
-HEALTHCHECK --interval=10s --timeout=3s --start-period=5s --retries=3 CMD ["/queuegate", "healthcheck"]
+HEALTHCHECK --interval=10s --timeout=3s --start-period=5s --retries=3 CMD ["/queuegate", "healthcheck", "-c", "/etc/queuegate/queuegate.yaml"]
 ENTRYPOINT ["/queuegate"]
 CMD ["serve", "-c", "/etc/queuegate/queuegate.yaml"]

@@ -129,7 +129,7 @@ func imageProblems(text, goVersion string) []string {
 	check(slices.Equal(execForm(final.last("CMD")), []string{"serve", "-c", "/etc/queuegate/queuegate.yaml"}),
 		"the default command is not serve with the file in /etc")
 	probe := healthcheck.FindStringSubmatch(final.last("HEALTHCHECK"))
-	check(probe != nil && slices.Equal(execForm(probe[1]), []string{"/queuegate", "healthcheck"}),
+	check(probe != nil && slices.Equal(execForm(probe[1]), []string{"/queuegate", "healthcheck", "-c", "/etc/queuegate/queuegate.yaml"}),
 		"the health check is not the binary in exec form")
 	check(final.last("EXPOSE") == "8080 9090", "the ports are not 8080 and 9090")
 	for _, label := range []string{"title", "description", "source", "licenses", "version"} {
@@ -165,8 +165,8 @@ func TestImageRulesCatchEachViolation(t *testing.T) {
 		{"root by name", "USER 65532:65532", "USER root", "is root"},
 		{"a later USER wins", "EXPOSE", "USER 0\nEXPOSE", "is root"},
 		{"no user", "USER 65532:65532\n", "", "is root"},
-		{"a health check that needs a shell", `CMD ["/queuegate", "healthcheck"]`, "CMD /queuegate healthcheck", "health check"},
-		{"a health check that needs curl", `CMD ["/queuegate", "healthcheck"]`, `CMD ["curl", "-f", "http://127.0.0.1:9090/healthz"]`, "health check"},
+		{"a health check that needs a shell", `CMD ["/queuegate", "healthcheck", "-c", "/etc/queuegate/queuegate.yaml"]`, "CMD /queuegate healthcheck", "health check"},
+		{"a health check that needs curl", `CMD ["/queuegate", "healthcheck", "-c", "/etc/queuegate/queuegate.yaml"]`, `CMD ["curl", "-f", "http://127.0.0.1:9090/healthz"]`, "health check"},
 		{"an entry point that needs a shell", `ENTRYPOINT ["/queuegate"]`, "ENTRYPOINT /queuegate", "entry point"},
 		{"a binary linked to the C library", "CGO_ENABLED=0 ", "", "CGO_ENABLED=0"},
 		{"paths of the build machine in the binary", "-trimpath ", "", "-trimpath"},

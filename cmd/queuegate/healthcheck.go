@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/queuegate/queuegate/config"
 )
 
 // healthcheckTimeout is under the 3 s that container engines give by default.
@@ -20,11 +22,20 @@ func healthcheckCommand(p process) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "healthcheck", Short: "Ask the running gate's admin listener for /healthz; exit 0 when it answers", Args: cobra.NoArgs,
 	}
-	addr := cmd.Flags().String("admin", "", "the admin `address` to ask (default: QUEUEGATE_ADMIN_LISTEN, else 127.0.0.1:9090)")
+	addr := cmd.Flags().String("admin", "", "the admin `address` to ask, instead of the configuration's")
+	path := cmd.Flags().StringP("config", "c", "", "the configuration `file` of the running gate (default: only QUEUEGATE_ADMIN_LISTEN, else 127.0.0.1:9090)")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		listen := *addr
-		if listen == "" {
-			listen = lookup(p.environ, "QUEUEGATE_ADMIN_LISTEN", "127.0.0.1:9090")
+		switch {
+		case listen != "":
+		case *path != "":
+			c, _, err := load(*path, p)
+			if err != nil {
+				return err
+			}
+			listen = c.Admin.Listen
+		default:
+			listen = lookup(p.environ, "QUEUEGATE_ADMIN_LISTEN", config.Default().Admin.Listen)
 		}
 		url, err := healthURL(listen)
 		if err != nil {

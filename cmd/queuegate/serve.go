@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
@@ -36,6 +37,7 @@ func serveCommand(p process) *cobra.Command {
 // serve runs a gate until ctx ends and everybody in flight is served. listening,
 // when not nil, is called once both listeners are bound.
 func serve(ctx context.Context, c *config.Config, log *slog.Logger, listening func(*proxy.Server)) error {
+	redis.SetLogger(redisLog{log}) // the client has one for the whole process
 	parts, err := build(c, log)
 	if err != nil {
 		return usageError{err}
