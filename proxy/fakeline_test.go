@@ -32,6 +32,8 @@ type fakeLine struct {
 	ended      map[string]queue.Why
 	calls      []string
 	arrivals   []queue.Arrival
+	signs      []queue.Sign
+	holdings   []queue.Holding
 }
 
 type stay struct {
@@ -163,6 +165,7 @@ func (l *fakeLine) Touch(_ context.Context, sign queue.Sign) (queue.Standing, er
 	if err := l.call("touch"); err != nil {
 		return queue.Standing{}, err
 	}
+	l.signs = append(l.signs, sign)
 	if why, ok := l.ended[key(sign.Visitor, sign.Place)]; ok {
 		return queue.Standing{Visitor: sign.Visitor, State: queue.Ended, Why: why, Room: l.room(), Ahead: -1}, nil
 	}
@@ -211,6 +214,7 @@ func (l *fakeLine) extend(name string, h queue.Holding) (queue.Standing, error) 
 	if err := l.call(name); err != nil {
 		return queue.Standing{}, err
 	}
+	l.holdings = append(l.holdings, h)
 	s, instead := l.lease(h)
 	if s == nil {
 		return instead, nil

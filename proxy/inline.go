@@ -81,7 +81,8 @@ func (x *exchange) stand(join bool) (st queue.Standing, joined bool, err error) 
 	if visitor == "" {
 		visitor = x.newcomer()
 	}
-	arrival := queue.Arrival{Visitor: visitor, Highest: x.highest()}
+	place, epoch := x.highest()
+	arrival := queue.Arrival{Visitor: visitor, Highest: place, Epoch: epoch}
 	st, err = x.ask(func(ctx context.Context, l Line) (queue.Standing, error) { return l.Join(ctx, arrival) })
 	return st, true, err
 }
@@ -131,7 +132,7 @@ func (x *exchange) signOfLife() (queue.Sign, bool) {
 		t := x.ticket
 		return queue.Sign{
 			Visitor: t.Visitor, Place: t.Place, Generation: t.Generation, Epoch: t.Epoch,
-			Due: t.Due, Ahead: t.Ahead, Joined: t.Joined,
+			Seen: t.Seen, Due: t.Due, Ahead: t.Ahead, Joined: t.Joined,
 		}, true
 	case x.shown != nil:
 		p := x.shown.pass
@@ -141,17 +142,17 @@ func (x *exchange) signOfLife() (queue.Sign, bool) {
 	}
 }
 
-// highest is the highest place that this request proves: no newcomer may get a
-// place below it.
-func (x *exchange) highest() int64 {
-	var place int64
-	if x.ticket != nil {
-		place = x.ticket.Place
+// highest is the highest place and epoch that this request proves: no newcomer
+// may get a place below it, and a Redis of an earlier epoch has lost something.
+func (x *exchange) highest() (place, epoch int64) {
+	if t := x.ticket; t != nil {
+		place, epoch = t.Place, t.Epoch
 	}
 	if x.shown != nil {
-		place = max(place, x.shown.pass.Place)
+		p := x.shown.pass
+		place, epoch = max(place, p.Place), max(epoch, p.Epoch)
 	}
-	return place
+	return place, epoch
 }
 
 // ticketFor is the ticket of a standing that has a place. It is the very ticket

@@ -221,5 +221,8 @@ func (x *exchange) lease(p token.Pass) time.Duration {
 
 // holding is what the line is told of a pass.
 func holding(p token.Pass) queue.Holding {
-	return queue.Holding{Visitor: p.Visitor, Admission: p.Admission, Place: p.Place, Generation: p.Generation, Epoch: p.Epoch}
+	return queue.Holding{
+		Visitor: p.Visitor, Admission: p.Admission, Place: p.Place, Generation: p.Generation, Epoch: p.Epoch,
+		Active: p.Stage == token.Active, End: p.End,
+	}
 }

@@ -255,20 +255,23 @@ func (x *exchange) offDuty() bool {
 	return true
 }
 
-// serveLeave gives up the place or the pass.
+// serveLeave gives up the pass and the place: of one visitor usually, of two when
+// a browser has put together what two requests were given.
 func (x *exchange) serveLeave() {
 	x.decide(Answered, ReasonLeave)
 	if x.room.Suspended {
 		x.notEntered()
 		return
 	}
-	x.readTicket()
+	var given []queue.Holding
 	if h, value := x.bestPass(); value != worthless {
-		x.shown = &h
+		given = append(given, holding(h.pass))
 	}
-	sign, ok := x.signOfLife()
-	h := queue.Holding{Visitor: sign.Visitor, Place: sign.Place, Generation: sign.Generation, Epoch: sign.Epoch}
-	x.giveUp(h, ok, statusLeft, Line.Leave)
+	x.readTicket()
+	if t := x.ticket; t != nil && (len(given) == 0 || given[0].Visitor != t.Visitor) {
+		given = append(given, queue.Holding{Visitor: t.Visitor, Place: t.Place, Generation: t.Generation, Epoch: t.Epoch})
+	}
+	x.giveUp(given, statusLeft, Line.Leave)
 }
 
 // serveRelease gives the pass back.
@@ -278,21 +281,26 @@ func (x *exchange) serveRelease() {
 		x.notEntered()
 		return
 	}
-	h, value := x.bestPass()
-	x.giveUp(holding(h.pass), value != worthless, statusReleased, Line.Release)
+	var given []queue.Holding
+	if h, value := x.bestPass(); value != worthless {
+		given = append(given, holding(h.pass))
+	}
+	x.giveUp(given, statusReleased, Line.Release)
 }
 
-// giveUp ends a stay. Redis has to know before anybody is told that it is over.
-func (x *exchange) giveUp(h queue.Holding, known bool, status string, end func(Line, context.Context, queue.Holding) (queue.Standing, error)) {
-	if !known {
+// giveUp ends stays. Redis has to know before anybody is told that they are over.
+func (x *exchange) giveUp(given []queue.Holding, status string, end func(Line, context.Context, queue.Holding) (queue.Standing, error)) {
+	if len(given) == 0 {
 		x.notEntered()
 		return
 	}
-	x.record.visitor = h.Visitor
-	if _, err := x.ask(func(ctx context.Context, l Line) (queue.Standing, error) { return end(l, ctx, h) }); err != nil {
-		x.decide(Refused, ReasonDegraded)
-		x.cannotSayJSON()
-		return
+	for _, h := range given {
+		x.record.visitor = h.Visitor
+		if _, err := x.ask(func(ctx context.Context, l Line) (queue.Standing, error) { return end(l, ctx, h) }); err != nil {
+			x.decide(Refused, ReasonDegraded)
+			x.cannotSayJSON()
+			return
+		}
 	}
 	for _, kind := range []string{ticketCookie, entryCookie} {
 		x.cookies = append(x.cookies, x.room.baker.clear(x.r, kind, x.proto)...)

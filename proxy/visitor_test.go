@@ -368,3 +368,34 @@ func TestUnknownHostIsNoWayAround(t *testing.T) {
 	}
 	require.Empty(t, b.shop.requests())
 }
+
+func TestLineIsToldAllThatTicketAndTokenProve(t *testing.T) {
+	b := newBench(t)
+	b.fill()
+	k := ticketOf(newVisitor(), 9)
+	k.Epoch, k.Seen, k.Due, k.Joined = 3, 100, 200, time.UnixMilli(1).UTC()
+	raw := b.tickets.Seal("sale", k)
+	b.call("GET", "/order", "", "X-Queue-Ticket: "+raw)
+	require.Equal(t, []queue.Sign{{
+		Visitor: k.Visitor, Place: 9, Generation: 1, Epoch: 3, Seen: 100, Due: 200, Ahead: 4, Joined: k.Joined,
+	}}, b.line.signs)
+
+	var p pass
+	token := b.pass(func(q *pass) { q.Place, q.Epoch, q.End = 12, 4, b.line.now.UnixMilli(); p = *q })
+	b.line.change(func() { b.line.ended[key(k.Visitor, 9)] = queue.Left })
+	b.call("GET", "/order", "", "X-Queue-Ticket: "+raw, "X-Entry-Token: "+token)
+	require.Equal(t, []queue.Holding{{
+		Visitor: p.Visitor, Admission: "adm1", Place: 12, Generation: 1, Epoch: 4, Active: true, End: p.End,
+	}}, b.line.holdings)
+	require.Equal(t, []queue.Arrival{{Visitor: k.Visitor, Highest: 12, Epoch: 4}}, b.line.arrivals)
+}
+
+func TestLeaveGivesUpPassAndPlaceAlsoOfTwo(t *testing.T) {
+	b := newBench(t)
+	entry := b.navigate("/order").cookie("queuegate_entry_sale").Value
+	ticket := b.navigate("/order").cookie("queuegate_ticket_sale").Value
+	got := b.call("DELETE", "/_queue/sale", "", "Cookie: queuegate_entry_sale="+entry+"; queuegate_ticket_sale="+ticket)
+	require.Equal(t, "left", got.doc(t)["status"])
+	require.Len(t, got.Cookies(), 2)
+	require.Empty(t, b.line.stays)
+}
