@@ -30,6 +30,7 @@ type record struct {
 	bytes    int64
 	decision Decision
 	upstream string // how the shop failed: timeout, unreachable, client_gone, request_body
+	cause    error  // why there was no answer of the shop
 	visitor  string
 }
 
@@ -115,7 +116,7 @@ func (x *exchange) writeRecord() {
 		attrs = append(attrs, slog.String("visitor", hashed(rec.visitor)))
 	}
 	if rec.upstream != "" {
-		attrs = append(attrs, slog.String("upstream", rec.upstream))
+		attrs = append(attrs, slog.String("upstream", rec.upstream), slog.Any("upstream_error", rec.cause))
 	}
 	x.g.log.LogAttrs(x.r.Context(), slog.LevelInfo, "request", attrs...)
 }

@@ -154,6 +154,7 @@ func (s *shop) answer(resp *http.Response) error {
 func (s *shop) fail(_ http.ResponseWriter, r *http.Request, err error) {
 	t := tripOf(r.Context())
 	x := t.x
+	x.record.cause = err
 	x.bodyRead = true // as far as it will be: the transport had it
 	switch {
 	case x.r.Context().Err() != nil:
@@ -172,7 +173,6 @@ func (s *shop) fail(_ http.ResponseWriter, r *http.Request, err error) {
 		x.record.upstream = "unreachable"
 		x.shopDown(http.StatusBadGateway)
 	}
-	x.g.log.WarnContext(x.r.Context(), "no answer from the shop", "request_id", x.record.id, "error", err)
 }
 
 // isTimeout tells a shop that is late from one that is not there.
