@@ -49,7 +49,8 @@ func (l *Line) Run(ctx context.Context) error {
 }
 
 // step is one tick. Before it the limits are written when Redis holds none, and
-// what this gate knows when Redis lost its history.
+// what this gate knows when Redis lost its history; again is also true when the
+// tick itself found that out.
 func (l *Line) step(ctx context.Context) (again bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, tickTimeout)
 	defer cancel()
@@ -63,7 +64,8 @@ func (l *Line) step(ctx context.Context) (again bool, err error) {
 			return false, err
 		}
 	}
-	return l.Tick(ctx)
+	again, err = l.Tick(ctx)
+	return again || l.lost.Load(), err
 }
 
 // Tick moves the room once: overdue people step aside, the front is admitted,

@@ -13,10 +13,13 @@ local function standing(visitor, sign)
     return { '', '', '', '0', '0', int(poll_for(0)), '0', '0', '', '0', '0', '0' }
   end
   local ahead = ahead_of(place)
-  local seen, due = 0, tonumber(redis.call('HGET', DUE, visitor) or '0')
+  -- Also who is away is told until when the last sign counted: should Redis lose
+  -- its history now, the ticket proves the place by it.
+  local due = part == 'away' and redis.call('ZSCORE', AWAY, visitor) or redis.call('HGET', DUE, visitor)
+  local seen = 0
   if sign then seen = now end
   return { part == 'waiting' and 'waiting' or 'away', '', '', int(place), int(ahead), int(poll_for(ahead)),
-    int(seen), int(due), '', '0', '0', '0' }
+    int(seen), int(tonumber(due or '0')), '', '0', '0', '0' }
 end
 
 local function ended_standing(stay)

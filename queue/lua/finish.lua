@@ -1,18 +1,19 @@
 -- finish.lua: stays end, many in one call: somebody left, or a pass was given back.
 -- KEYS    as room.lua
--- ARGV[2…] visitor, admission, place, why of each; an empty admission means
---          whatever the visitor holds, a place or a pass
+-- ARGV[2…] visitor, admission, place, why, epoch of each; an empty admission
+--          means whatever the visitor holds, a place or a pass
 -- returns {header, standing…}, one standing for each in order
 --
 -- Idempotent: one end is one record and frees its slot once; repeated, it tells
 -- how the stay ended. A pass named by its admission ends only itself: a later
 -- admission of the same visitor is not touched, nor is a later stay by leaving
 -- an earlier place (place 0 means whatever there is). What Redis does not know is
--- recorded all the same, so that no ticket brings it back. The next person gets
--- the slot in the same call. It removes before it writes, so that leaving works
--- in a Redis that is out of memory.
+-- recorded all the same, so that no ticket brings it back; a pass of a lost epoch
+-- also ends the place that an older copy of Redis has for its holder. The next
+-- person gets the slot in the same call. It removes before it writes, so that
+-- leaving works in a Redis that is out of memory.
 
-local function over(visitor, admission, place, why)
+local function over(visitor, admission, place, why, epoch)
   local lease = lease_of(visitor)
   local part, at = where(visitor)
   local whole = admission == '' and (place == 0 or place >= (lease and lease.place or at or 0))
@@ -22,15 +23,15 @@ local function over(visitor, admission, place, why)
   end
   local stay = end_of(visitor, place)
   if stay then return stay end
-  if lease or part and not whole then return nil end
+  if lease or part and not whole and (admission == '' or epoch >= room.epoch) then return nil end
   place = math.max(place, at or 0)
   finish(visitor, place, admission == '' and '-' or admission, why)
   return { place = place, why = why, admission = admission }
 end
 
 local answers = { false }
-for i = 2, #ARGV, 4 do
-  local stay = over(ARGV[i], ARGV[i + 1], tonumber(ARGV[i + 2]), ARGV[i + 3])
+for i = 2, #ARGV, 5 do
+  local stay = over(ARGV[i], ARGV[i + 1], tonumber(ARGV[i + 2]), ARGV[i + 3], tonumber(ARGV[i + 4]))
   answers[#answers + 1] = stay and ended_standing(stay) or standing(ARGV[i])
 end
 admit(0)

@@ -99,19 +99,24 @@ local function give_back(visitor)
   add('lapsed', 1)
 end
 
--- room_for tells whether n slots are free, leases past their end counted as
--- free, and makes the first of them free: it gives on the oldest and no more than
--- that one needs, so who comes back late keeps a slot that nobody wanted. After
--- the limits were lowered that takes more than one, PAGE of them in one call.
-local function room_for(n)
-  if room.slots == 0 then return true end
+-- could_hold tells whether n slots are free, leases past their end counted as
+-- free, and how many are taken beyond the limit.
+local function could_hold(n)
+  if room.slots == 0 then return true, -n end
   local over = slots_n + reserved() - room.slots
-  if over + n <= 0 then return true end
-  if healing() or over + n > redis.call('ZCOUNT', SLOTS, '-inf', int(now)) then return false end
-  if over >= 0 then
-    local expired = redis.call('ZRANGEBYSCORE', SLOTS, '-inf', int(now), 'LIMIT', 0, math.min(over + 1, PAGE))
-    for i = 1, #expired do give_back(expired[i]) end
-  end
+  if over + n <= 0 then return true, over end
+  return not healing() and over + n <= redis.call('ZCOUNT', SLOTS, '-inf', int(now)), over
+end
+
+-- room_for tells the same and makes the first of them free: it gives on the
+-- oldest and no more than that one needs, so who comes back late keeps a slot
+-- that nobody wanted. After the limits were lowered that takes more than one, at
+-- most PAGE of them in one call.
+local function room_for(n)
+  local could, over = could_hold(n)
+  if not could or over < 0 then return could end
+  local expired = redis.call('ZRANGEBYSCORE', SLOTS, '-inf', int(now), 'LIMIT', 0, math.min(over + 1, PAGE))
+  for i = 1, #expired do give_back(expired[i]) end
   return slots_n + reserved() < room.slots
 end
 
@@ -139,7 +144,7 @@ local function admit(look)
   local kept, looked = 0, 0
   local budget = math.min(affordable(), MOST)
   while waiting_n > kept and looked < MOST do
-    if kept >= look and not (budget > 0 and room_for(1)) then return false end
+    if kept >= look and not (budget > 0 and could_hold(1)) then return false end
     local page = redis.call('ZRANGE', WAITING, kept, kept + PAGE - 1, 'WITHSCORES')
     if #page == 0 then return false end
     local names = {}

@@ -1,0 +1,558 @@
+package queue_test
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/queuegate/queuegate/queue"
+)
+
+// The model is the line said once more in plain Go, for one room of fewer than a
+// hundred people: what every script should do, without Redis, without pages or
+// cursors. All times are room time in milliseconds.
+
+const (
+	modelHealing        = 24_000
+	modelPresence       = 10_000
+	modelPoll           = 1_500
+	modelSession        = 60_000
+	modelSessionMax     = 150_000
+	modelClaimWindow    = 30_000
+	modelWaitingTimeout = 120_000
+	modelKeepEnds       = modelWaitingTimeout + 100_000
+	modelDue            = modelPoll*12/10 + modelPresence
+)
+
+// spot is somebody in the line.
+type spot struct{ place, due int64 }
+
+type modelLease struct {
+	stage     queue.State
+	admission string
+	place     int64
+	started   int64
+	ends      int64
+}
+
+type modelEnd struct {
+	place     int64
+	why       queue.Why
+	admission string
+	number    int64
+}
+
+// modelGate is what one gate carries from its last answer.
+type modelGate struct {
+	name                string
+	limits              queue.Limits
+	now, epoch, holding int64
+}
+
+// modelAnswer is what the model expects to be told.
+type modelAnswer struct {
+	state   queue.State
+	why     queue.Why
+	refusal queue.Refusal
+	place   int64
+	ahead   int64
+	due     int64
+	lease   modelLease
+}
+
+// modelRoom is what Redis knows.
+type modelRoom struct {
+	exists                        bool
+	now, last, epoch, born, endno int64
+	healed, base, based           int64
+	pruned                        int64
+	limits                        queue.Limits
+	state                         queue.RoomState
+	bucket                        bucket
+	filling                       bool // the bucket has been filled once
+	maxWaiting                    int64
+
+	waiting, fresh, away map[string]spot
+	leases               map[string]modelLease
+	unproven             map[string]bool
+	lapses               map[string]int64
+	ends                 map[string]modelEnd
+	gates                map[string]int64
+}
+
+func newModelRoom(maxWaiting int64) *modelRoom {
+	return &modelRoom{
+		maxWaiting: maxWaiting, waiting: map[string]spot{}, fresh: map[string]spot{}, away: map[string]spot{},
+		leases: map[string]modelLease{}, unproven: map[string]bool{}, lapses: map[string]int64{},
+		ends: map[string]modelEnd{}, gates: map[string]int64{},
+	}
+}
+
+func (m *modelRoom) clone() *modelRoom {
+	c := *m
+	c.waiting, c.fresh, c.away = maps.Clone(m.waiting), maps.Clone(m.fresh), maps.Clone(m.away)
+	c.leases, c.unproven, c.lapses = maps.Clone(m.leases), maps.Clone(m.unproven), maps.Clone(m.lapses)
+	c.ends, c.gates = maps.Clone(m.ends), maps.Clone(m.gates)
+	return &c
+}
+
+// begin is what every call begins with: time moves by moved (in an empty room up
+// to clock), and a loss of history is noticed. latest and earliest are the epochs
+// the call's tickets and tokens show.
+func (m *modelRoom) begin(g *modelGate, moved, clock, latest, earliest int64) {
+	known := m.exists
+	m.exists = true
+	switch {
+	case !known:
+		m.now = clock
+	case len(m.waiting)+len(m.fresh)+len(m.away)+len(m.leases) > 0:
+		m.now += moved
+	default:
+		m.now = max(m.now, clock)
+	}
+	heard, called := m.gates[g.name]
+	excused := !called && g.now < m.now-modelWaitingTimeout
+	m.now = max(m.now, g.now)
+	latest = max(latest, g.epoch)
+	if g.epoch > 0 && (earliest == 0 || g.epoch < earliest) {
+		earliest = g.epoch
+	}
+	switch {
+	case !known:
+		m.epoch, m.born = m.now, 1
+		if latest > 0 {
+			m.lose(latest)
+		}
+	case latest > m.epoch:
+		m.lose(latest)
+	case g.epoch == m.epoch && (!called || heard < g.now) && !excused:
+		m.lose(latest)
+	case m.born == 1 && earliest > 0 && earliest < m.epoch:
+		m.lose(latest)
+	}
+	if m.now < m.based && g.epoch > 0 && g.epoch < m.epoch {
+		m.base = max(m.base, g.holding)
+	}
+	if m.limits.PerMinute > 0 {
+		if !m.filling {
+			m.filling, m.bucket.tokens, m.bucket.filled = true, m.limits.Burst*token, m.now
+		}
+		m.bucket.fill(m.now)
+	}
+}
+
+func (m *modelRoom) lose(after int64) {
+	m.epoch, m.born = max(m.epoch, after)+1, 0
+	m.healed = m.now + modelHealing
+	m.base, m.based = 0, m.now+modelSession
+	m.filling, m.bucket.tokens, m.bucket.filled = true, 0, m.healed
+}
+
+// finish is what every call ends with: the gate was heard from, and carries on
+// from this answer.
+func (m *modelRoom) finish(g *modelGate) {
+	m.gates[g.name] = m.now
+	g.now, g.epoch, g.holding = m.now, m.epoch, m.holding()
+}
+
+func (m *modelRoom) healing() bool { return m.now < m.healed }
+func (m *modelRoom) people() int64 { return int64(len(m.waiting) + len(m.fresh)) }
+
+func (m *modelRoom) reserved() int64 {
+	if m.now >= m.based {
+		return 0
+	}
+	return max(0, m.base-int64(len(m.leases)))
+}
+
+func (m *modelRoom) holding() (n int64) {
+	for _, lease := range m.leases {
+		if lease.ends > m.now {
+			n++
+		}
+	}
+	return n + m.reserved()
+}
+
+func (m *modelRoom) affordable() int64 {
+	switch {
+	case m.state != queue.Open || m.healing():
+		return 0
+	case m.limits.PerMinute == 0:
+		return 1000
+	}
+	return m.bucket.tokens / token
+}
+
+func (m *modelRoom) aheadOf(place int64) (n int64) {
+	for _, part := range []map[string]spot{m.waiting, m.fresh} {
+		for _, s := range part {
+			if s.place < place {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// inOrder lists visitors by place.
+func inOrder(part map[string]spot) []string {
+	return slices.SortedFunc(maps.Keys(part), func(a, b string) int { return int(part[a].place - part[b].place) })
+}
+
+func (m *modelRoom) stepAside(part map[string]spot, visitor string) {
+	m.away[visitor] = part[visitor]
+	delete(part, visitor)
+}
+
+func (m *modelRoom) sweepFresh() {
+	for _, visitor := range inOrder(m.fresh) {
+		if m.fresh[visitor].due >= m.now {
+			return
+		}
+		m.stepAside(m.fresh, visitor)
+	}
+}
+
+func (m *modelRoom) dropLease(visitor string) {
+	lease, held := m.leases[visitor]
+	if !held {
+		return
+	}
+	if m.now < m.based && lease.ends > m.healed-modelHealing {
+		m.base = max(0, m.base-1)
+	}
+	delete(m.leases, visitor)
+	delete(m.unproven, visitor)
+}
+
+func (m *modelRoom) leaveLine(visitor string) {
+	delete(m.waiting, visitor)
+	delete(m.fresh, visitor)
+	delete(m.away, visitor)
+}
+
+func (m *modelRoom) end(visitor string, place int64, admission string, why queue.Why) modelEnd {
+	m.dropLease(visitor)
+	m.leaveLine(visitor)
+	delete(m.lapses, visitor)
+	m.endno = max(m.endno+1, m.now*1000)
+	m.ends[visitor] = modelEnd{place, why, admission, m.endno}
+	return m.ends[visitor]
+}
+
+func (m *modelRoom) endOf(visitor string, place int64) (modelEnd, bool) {
+	end, ok := m.ends[visitor]
+	return end, ok && end.place >= place
+}
+
+// giveBack gives the slot of an expired lease on.
+func (m *modelRoom) giveBack(visitor string) {
+	lease := m.leases[visitor]
+	if lease.stage == queue.Ready {
+		m.lapses[visitor]++
+		if m.lapses[visitor] < 3 {
+			m.dropLease(visitor)
+			m.away[visitor] = spot{lease.place, m.now - 1}
+			return
+		}
+	}
+	m.end(visitor, lease.place, lease.admission, queue.Expired)
+}
+
+// expired lists the leases past their end at a moment, the oldest first.
+func (m *modelRoom) expired(at int64) []string {
+	var list []string
+	for visitor, lease := range m.leases {
+		if lease.ends <= at {
+			list = append(list, visitor)
+		}
+	}
+	slices.SortFunc(list, func(a, b string) int {
+		if d := int(m.leases[a].ends - m.leases[b].ends); d != 0 {
+			return d
+		}
+		return slices.Compare([]byte(a), []byte(b))
+	})
+	return list
+}
+
+// couldHold tells whether n slots are free, expired leases counted as free.
+func (m *modelRoom) couldHold(n int64) bool {
+	free := m.limits.Slots - int64(len(m.leases)) - m.reserved()
+	if m.limits.Slots == 0 || n <= free {
+		return true
+	}
+	return !m.healing() && n <= free+int64(len(m.expired(m.now)))
+}
+
+// roomFor tells the same and gives on what the first of them needs.
+func (m *modelRoom) roomFor(n int64) bool {
+	free := func() int64 { return m.limits.Slots - int64(len(m.leases)) - m.reserved() }
+	if !m.couldHold(n) || m.limits.Slots == 0 || free() > 0 {
+		return m.couldHold(n)
+	}
+	expired := m.expired(m.now)
+	for _, visitor := range expired[:min(int64(len(expired)), 1-free())] {
+		m.giveBack(visitor)
+	}
+	return free() > 0
+}
+
+func (m *modelRoom) grant(visitor string, place int64) {
+	delete(m.waiting, visitor)
+	m.leases[visitor] = modelLease{
+		stage: queue.Ready, admission: fmt.Sprintf("%d.%d", place, m.lapses[visitor]), place: place,
+		started: m.now, ends: m.now + modelClaimWindow,
+	}
+	if m.now < m.based {
+		m.base++
+	}
+	if m.limits.PerMinute > 0 {
+		m.bucket.take(m.now)
+	}
+}
+
+// admit walks the line from its front until it met `look` people who are here
+// and could not be admitted.
+func (m *modelRoom) admit(look int) {
+	budget, kept := m.affordable(), 0
+	if look == 0 && (len(m.waiting) == 0 || budget == 0 || !m.couldHold(1)) {
+		return
+	}
+	for _, visitor := range inOrder(m.waiting) {
+		s := m.waiting[visitor]
+		switch {
+		case s.due < m.now:
+			m.stepAside(m.waiting, visitor)
+		case budget > 0 && m.roomFor(1):
+			m.grant(visitor, s.place)
+			budget--
+		default:
+			if kept++; kept >= look {
+				return
+			}
+		}
+	}
+}
+
+func (m *modelRoom) standing(visitor string) modelAnswer {
+	if lease, held := m.leases[visitor]; held {
+		return modelAnswer{state: lease.stage, place: lease.place, lease: lease}
+	}
+	for _, part := range []map[string]spot{m.waiting, m.fresh, m.away} {
+		if s, ok := part[visitor]; ok {
+			answer := modelAnswer{state: queue.Away, place: s.place, ahead: m.aheadOf(s.place), due: s.due}
+			if _, here := m.waiting[visitor]; here {
+				answer.state = queue.Waiting
+			}
+			return answer
+		}
+	}
+	return modelAnswer{}
+}
+
+func (m *modelRoom) join(visitor string, highest int64) modelAnswer {
+	m.sweepFresh()
+	if answer := m.standing(visitor); answer.state != queue.Unknown {
+		return answer
+	}
+	unproven := m.limits.Slots == 0 || int64(len(m.unproven)) < max(1, m.limits.Slots/4)
+	waiters := int64(len(m.fresh))
+	if len(m.waiting) == 0 && m.affordable() > waiters && unproven && m.roomFor(waiters+1) {
+		m.last = max(m.last+1, m.now*1000, highest+1)
+		m.grant(visitor, m.last)
+		m.unproven[visitor] = true
+		return m.standing(visitor)
+	}
+	if m.maxWaiting > 0 && m.people() >= m.maxWaiting {
+		return modelAnswer{refusal: queue.Full}
+	}
+	m.last = max(m.last+1, m.now*1000, highest+1)
+	m.fresh[visitor] = spot{m.last, m.now + modelDue}
+	return m.standing(visitor)
+}
+
+func ended(end modelEnd) modelAnswer {
+	return modelAnswer{state: queue.Ended, why: end.why, place: end.place}
+}
+
+func (m *modelRoom) touch(visitor string, place, due int64) modelAnswer {
+	var over *modelEnd
+	if _, held := m.leases[visitor]; held {
+		delete(m.unproven, visitor)
+	} else if end, ok := m.endOf(visitor, place); ok {
+		over = &end
+	} else {
+		at := m.standing(visitor)
+		if at.state == queue.Unknown && due+modelWaitingTimeout < m.now {
+			over = &modelEnd{place: place, why: queue.Expired}
+		} else {
+			if at.state == queue.Unknown {
+				at.place = place
+			}
+			m.leaveLine(visitor)
+			m.waiting[visitor] = spot{min(place, at.place), m.now + modelDue}
+			m.last = max(m.last, min(place, at.place))
+		}
+	}
+	m.admit(0)
+	if over != nil {
+		return ended(*over)
+	}
+	return m.standing(visitor)
+}
+
+// restore brings back the lease of a token of a lost epoch.
+func (m *modelRoom) restore(h queue.Holding) {
+	if _, over := m.endOf(h.Visitor, h.Place); over || h.Epoch >= m.epoch || h.End <= m.now {
+		return
+	}
+	stage := queue.Ready
+	if h.Active {
+		stage = queue.Active
+	}
+	if lease, held := m.leases[h.Visitor]; held {
+		if lease.admission == h.Admission {
+			if h.Active {
+				lease.stage = stage
+			}
+			lease.ends = max(lease.ends, h.End)
+			m.leases[h.Visitor] = lease
+		}
+		return
+	}
+	m.leaveLine(h.Visitor)
+	m.leases[h.Visitor] = modelLease{stage, h.Admission, h.Place, m.now, h.End}
+	m.last = max(m.last, h.Place)
+}
+
+// hold is what claim and renew have in common: the lease this very admission
+// holds, or else what to tell.
+func (m *modelRoom) hold(h queue.Holding, use func(lease modelLease) modelLease) modelAnswer {
+	if _, held := m.leases[h.Visitor]; !held {
+		m.restore(h)
+	}
+	if lease, held := m.leases[h.Visitor]; held && lease.admission == h.Admission {
+		lease = use(lease)
+		if lease.ends == 0 {
+			return ended(m.end(h.Visitor, lease.place, lease.admission, queue.Expired))
+		}
+		m.leases[h.Visitor] = lease
+		return m.standing(h.Visitor)
+	}
+	if end, over := m.endOf(h.Visitor, h.Place); over {
+		return ended(end)
+	}
+	return m.standing(h.Visitor)
+}
+
+func (m *modelRoom) claim(h queue.Holding) modelAnswer {
+	return m.hold(h, func(lease modelLease) modelLease {
+		if lease.stage == queue.Active && lease.ends > m.now {
+			return lease
+		}
+		if lease.stage == queue.Ready {
+			lease.stage, lease.started = queue.Active, m.now
+		}
+		lease.ends = min(m.now+modelSession, lease.started+modelSessionMax)
+		if lease.ends <= m.now {
+			lease.ends = 0 // over
+			return lease
+		}
+		delete(m.unproven, h.Visitor)
+		delete(m.lapses, h.Visitor)
+		return lease
+	})
+}
+
+func (m *modelRoom) renew(h queue.Holding) modelAnswer {
+	return m.hold(h, func(lease modelLease) modelLease {
+		wanted := m.now + h.Flight.Milliseconds()
+		if h.Flight == 0 && lease.stage == queue.Active {
+			wanted = min(m.now+modelSession, lease.started+modelSessionMax)
+		}
+		lease.ends = max(lease.ends, wanted)
+		return lease
+	})
+}
+
+// leave ends a stay: the pass of this admission, or without one whatever stands
+// at that place or an earlier one.
+func (m *modelRoom) leave(h queue.Holding, why queue.Why) modelAnswer {
+	at := m.standing(h.Visitor)
+	lease, held := m.leases[h.Visitor]
+	whole := h.Admission == "" && (h.Place == 0 || h.Place >= at.place)
+	over, known := m.endOf(h.Visitor, h.Place)
+	admission := h.Admission
+	if admission == "" {
+		admission = "-"
+	}
+	answer := at
+	switch {
+	case held && (whole || h.Admission == lease.admission):
+		answer = ended(m.end(h.Visitor, lease.place, lease.admission, why))
+	case known:
+		answer = ended(over)
+	case held || at.state != queue.Unknown && !whole && (h.Admission == "" || h.Epoch >= m.epoch):
+	default:
+		answer = ended(m.end(h.Visitor, max(h.Place, at.place), admission, why))
+	}
+	m.admit(0)
+	return answer
+}
+
+func (m *modelRoom) tick() {
+	m.sweepFresh()
+	if !m.healing() {
+		for _, visitor := range m.expired(m.now - modelSession) {
+			m.giveBack(visitor)
+		}
+	}
+	m.admit(1 << 30)
+	for visitor, s := range m.away {
+		if !m.healing() && s.due < m.now-modelWaitingTimeout {
+			delete(m.away, visitor)
+			delete(m.lapses, visitor)
+		}
+	}
+	for visitor, end := range m.ends {
+		if end.number < (m.now-modelKeepEnds)*1000 {
+			delete(m.ends, visitor)
+		}
+	}
+	if m.now-m.pruned >= 60_000 {
+		for gate, heard := range m.gates {
+			if heard < m.now-modelWaitingTimeout {
+				delete(m.gates, gate)
+			}
+		}
+		m.pruned = m.now
+	}
+}
+
+func (m *modelRoom) heal(ends []queue.RememberedEnd, leases []queue.Holding) {
+	base := m.base
+	for _, e := range ends {
+		lease, at := m.leases[e.Visitor], m.standing(e.Visitor)
+		if _, known := m.endOf(e.Visitor, e.Place); !known && lease.place <= e.Place && at.place <= e.Place {
+			m.end(e.Visitor, e.Place, e.Admission, e.Why)
+		}
+		m.last = max(m.last, e.Place)
+	}
+	m.base = base
+	for _, h := range leases {
+		m.restore(h)
+	}
+}
+
+func (m *modelRoom) configure(limits queue.Limits) {
+	m.limits, m.state = limits, queue.Open
+	m.bucket.rate, m.bucket.burst = limits.PerMinute, limits.Burst
+	switch {
+	case limits.PerMinute > 0 && !m.filling:
+		m.filling, m.bucket.tokens, m.bucket.filled = true, limits.Burst*token, m.now
+	case limits.PerMinute > 0:
+		m.bucket.tokens = min(m.bucket.tokens, limits.Burst*token)
+	}
+}
