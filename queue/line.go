@@ -3,6 +3,7 @@ package queue
 import (
 	"cmp"
 	"context"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"sync"
@@ -23,6 +24,7 @@ type Line struct {
 	claims   *batch[Holding, Standing]
 	renewals *batch[Holding, Standing]
 	ends     *batch[ending, Standing]
+	moves    *batch[moving, Standing]
 
 	up       atomic.Bool  // whether the last call was answered
 	problem  atomic.Value // string: why the last failed call failed
@@ -68,6 +70,7 @@ func New(opts Options) (*Line, error) {
 	l.claims = newBatch(opts.Timeout, l.sendClaims)
 	l.renewals = newBatch(opts.Timeout, l.sendRenewals)
 	l.ends = newBatch(opts.Timeout, l.sendEndings)
+	l.moves = newBatch(opts.Timeout, l.sendMoves)
 	return l, nil
 }
 
@@ -225,7 +228,7 @@ func (l *Line) learn(r reply, sent time.Time) {
 
 func (l *Line) callHeader(show shown) call {
 	c := call{
-		Gate: l.opts.Gate, Highest: show.highest, Latest: show.latest, Earliest: show.earliest,
+		Gate: l.opts.Gate, Method: string(l.opts.Method), DrawKey: hex.EncodeToString(l.opts.DrawKey), Highest: show.highest, Latest: show.latest, Earliest: show.earliest,
 		Session: l.opts.Session.Milliseconds(), SessionMax: l.opts.SessionMax.Milliseconds(),
 		ClaimWindow: l.opts.ClaimWindow.Milliseconds(), PresenceWindow: l.opts.PresenceWindow.Milliseconds(),
 		WaitingTimeout: l.opts.WaitingTimeout.Milliseconds(), MaxWaiting: l.opts.MaxWaiting,

@@ -10,6 +10,17 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
+// Method is what becomes of people who cannot be admitted at once.
+type Method string
+
+// The queueing methods of a line. (A room that lets everybody through needs no
+// line.)
+const (
+	FIFO   Method = "fifo"   // they wait in the order of their joins
+	Random Method = "random" // who joined before a draw shares its places by lot; a draw every full minute of room time
+	Reject Method = "reject" // they get no place
+)
+
 // Options are a room's settings as one gate knows them. Durations are obeyed as
 // the calling gate states them; the limits live in Redis and are written there
 // by Line.Configure, so that all gates obey the same.
@@ -19,6 +30,9 @@ type Options struct {
 	Prefix  string         // of every key; "qg" when empty
 	Gate    string         // this process's name in the room; random when empty
 	Timeout time.Duration  // of all Redis work of one call, waiting for a batch included; 100 ms when 0
+
+	Method  Method // FIFO when empty
+	DrawKey []byte // keys the lots of a Random room, where it is required: at least 16 bytes that nobody outside knows
 
 	Limits   Limits // at least one of Slots and PerMinute; Burst 0 means one second's worth, at least 1
 	QueueAll bool   // nobody new gets in
@@ -52,6 +66,9 @@ func (o Options) withDefaults() Options {
 			*d.value = d.to
 		}
 	}
+	if o.Method == "" {
+		o.Method = FIFO
+	}
 	if o.Limits.PerMinute > 0 && o.Limits.Burst == 0 {
 		o.Limits.Burst = max(1, o.Limits.PerMinute/60)
 	}
@@ -68,6 +85,15 @@ func (o Options) validate() error {
 	}
 	if o.Room == "" {
 		problems = append(problems, errors.New("queue: Options.Room is required"))
+	}
+	switch o.Method {
+	case FIFO, Reject:
+	case Random:
+		if len(o.DrawKey) < 16 {
+			problems = append(problems, errors.New("queue: Options.DrawKey needs at least 16 bytes where Method is Random"))
+		}
+	default:
+		problems = append(problems, fmt.Errorf("queue: Options.Method %q is not one of fifo, random, reject", o.Method))
 	}
 	l := o.Limits
 	if l.Slots < 0 || l.PerMinute < 0 || l.Burst < 0 || l.Slots+l.PerMinute == 0 {

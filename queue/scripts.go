@@ -41,6 +41,9 @@ var finishLua string
 //go:embed lua/tick.lua
 var tickLua string
 
+//go:embed lua/move.lua
+var moveLua string
+
 //go:embed lua/heal.lua
 var healLua string
 
@@ -51,7 +54,7 @@ var configureLua string
 // own file. The server keeps them by hash: an unknown hash (a restart, a failover,
 // SCRIPT FLUSH) costs one more round trip inside the same call.
 type scripts struct {
-	join, touch, claim, renew, finish, tick, heal, configure *redis.Script
+	join, touch, claim, renew, finish, move, tick, heal, configure *redis.Script
 }
 
 func newScripts() scripts {
@@ -60,7 +63,7 @@ func newScripts() scripts {
 	}
 	return scripts{
 		join: script(joinLua), touch: script(touchLua), claim: script(claimLua), renew: script(renewLua),
-		finish: script(finishLua), tick: script(tickLua), heal: script(healLua), configure: script(configureLua),
+		finish: script(finishLua), move: script(moveLua), tick: script(tickLua), heal: script(healLua), configure: script(configureLua),
 	}
 }
 
@@ -73,6 +76,8 @@ type call struct {
 	Latest         int64  `json:"latest"`  // latest and earliest epoch of its tickets and tokens, 0 when there are none
 	Earliest       int64  `json:"earliest"`
 	Holding        int64  `json:"holding"` // slots taken at this gate's last answer
+	Method         string `json:"method"`
+	DrawKey        string `json:"draw_key"`
 	Session        int64  `json:"session"`
 	SessionMax     int64  `json:"session_max"`
 	ClaimWindow    int64  `json:"claim_window"`

@@ -83,14 +83,31 @@ func (l *Line) fromSnapshot(sign Sign) (Standing, bool) {
 		return Standing{}, false
 	}
 	ahead, ok := snap.ahead(sign.Place)
+	undrawn := l.undrawn(sign.Place, now)
+	if undrawn { // it may be everybody
+		ahead, ok = room.Waiting, true
+	}
 	if !ok {
 		return Standing{}, false
 	}
 	if every := l.signFor(ahead, room.Flow); every == 0 || now-sign.Seen >= every.Milliseconds() {
 		return Standing{}, false
 	}
-	return Standing{
+	s := Standing{
 		Visitor: sign.Visitor, State: Waiting, Place: sign.Place, Joined: sign.Joined, Ahead: ahead,
 		Waiting: room.Waiting, Poll: l.pollFor(ahead), Due: sign.Due, Room: room,
-	}, true
+	}
+	if undrawn {
+		s.Ahead = -1
+	}
+	return s, true
+}
+
+// drawEvery is the time between two draws, in microseconds of room time, as in
+// lua/people.lua.
+const drawEvery = 60_000_000
+
+// undrawn tells whether a place's draw is still to come.
+func (l *Line) undrawn(place, now int64) bool {
+	return l.opts.Method == Random && place-place%drawEvery > now*1000
 }

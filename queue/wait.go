@@ -17,6 +17,9 @@ func (l *Line) told(s Standing, shown int64) Standing {
 		return s
 	}
 	people := s.Ahead
+	if people < 0 { // before the draw
+		return s
+	}
 	switch {
 	case s.Room.Healing > 0:
 		// The line is not complete yet: what was told before stands.

@@ -1,7 +1,8 @@
 -- answers.lua: what a script tells. See room.lua.
 
 -- standing is what a visitor is told: state, why, refusal, place, ahead, poll,
--- seen, due, admission, lease place, lease end, lease start. Numbers as text.
+-- seen, due, admission, lease place, lease end, lease start. Numbers as text;
+-- ahead is -1 before the draw.
 local function standing(visitor, sign)
   local lease = lease_of(visitor)
   if lease then
@@ -12,13 +13,15 @@ local function standing(visitor, sign)
   if not part then
     return { '', '', '', '0', '0', int(poll_for(0)), '0', '0', '', '0', '0', '0' }
   end
-  local ahead = ahead_of(place)
+  local ahead = distance(place)
+  local poll = poll_for(ahead)
+  if undrawn(place) then ahead = -1 end
   -- Also who is away is told until when the last sign counted: should Redis lose
   -- its history now, the ticket proves the place by it.
   local due = part == 'away' and redis.call('ZSCORE', AWAY, visitor) or redis.call('HGET', DUE, visitor)
   local seen = 0
   if sign then seen = now end
-  return { part == 'waiting' and 'waiting' or 'away', '', '', int(place), int(ahead), int(poll_for(ahead)),
+  return { part == 'waiting' and 'waiting' or 'away', '', '', int(place), int(ahead), int(poll),
     int(seen), int(tonumber(due or '0')), '', '0', '0', '0' }
 end
 

@@ -8,7 +8,8 @@
 -- and slots and bucket have room for this one and for every newcomer whose first
 -- sign is still due, the pass comes at once; such passes, until they are used,
 -- hold at most a quarter of the slots, at least one: clients that bring nothing
--- back can take no more than that.
+-- back can take no more than that. A room that rejects has no line: who is not
+-- admitted at once gets no place.
 
 local function unproven_allowed()
   if room.slots == 0 then return true end
@@ -29,9 +30,12 @@ local function join(visitor)
     add('joined', 1)
     return standing(visitor)
   end
+  if call.method == 'reject' then return refused('full') end
   if call.max_waiting > 0 and people() >= call.max_waiting then return refused('full') end
   local ahead = people()
-  local place, poll, due = next_place(), poll_for(ahead), first_due(ahead)
+  local place = call.method == 'random' and drawn_place(visitor) or next_place()
+  local poll, due = poll_for(ahead), first_due(ahead)
+  if undrawn(place) then ahead = -1 end
   redis.call('ZADD', FRESH, int(place), visitor)
   redis.call('HSET', DUE, visitor, int(due))
   fresh_n = fresh_n + 1

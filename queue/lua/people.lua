@@ -46,6 +46,35 @@ local function next_place()
   return room.last
 end
 
+-- A room that draws lots gives everybody who joins before a draw a place after
+-- it: the draw's moment, the next full minute of room time, and a lot below a
+-- minute, so that who joins later stands behind. The lot is a keyed hash that
+-- nobody outside can compute; it follows from visitor and draw alone, so the same
+-- join run twice draws the same lot.
+local DRAW = 60000000 -- a minute, in the unit of places
+
+local function drawn_place(visitor)
+  local draw = (math.floor(now * 1000 / DRAW) + 1) * DRAW
+  local hash = redis.sha1hex(call.draw_key .. ':' .. int(draw) .. ':' .. visitor)
+  local place = draw + tonumber(string.sub(hash, 1, 10), 16) % DRAW
+  room.last = math.max(room.last, place)
+  return place
+end
+
+-- undrawn tells whether a place's draw is still to come: until then it counts for
+-- nothing and nobody is told a number. In other rooms no place is ahead of time
+-- by more than the joins of one moment.
+local function undrawn(place)
+  return call.method == 'random' and place - place % DRAW > now * 1000
+end
+
+-- distance is how many people are ahead for the purpose of intervals: before the
+-- draw it may be everybody.
+local function distance(place)
+  if undrawn(place) then return people() end
+  return ahead_of(place)
+end
+
 -- where tells in which part of the line a visitor is and at which place.
 local function where(visitor)
   local at = redis.call('ZSCORE', WAITING, visitor)
@@ -96,27 +125,32 @@ local function step_aside(from, overdue)
 end
 
 -- sweep_fresh moves newcomers whose first sign is overdue aside. They stand in
--- the order of their joins, so the first one still in time ends the search.
+-- the order of their joins, so the first one still in time ends the search; only
+-- where lots are drawn it goes on.
 local function sweep_fresh(most)
-  local looked = 0
-  while fresh_n > 0 and looked < most do
-    local page = redis.call('ZRANGE', FRESH, 0, PAGE - 1, 'WITHSCORES')
+  local looked, kept = 0, 0
+  while fresh_n > kept and looked < most do
+    local page = redis.call('ZRANGE', FRESH, kept, kept + PAGE - 1, 'WITHSCORES')
     local names = {}
     for i = 1, #page, 2 do names[#names + 1] = page[i] end
     local dues = redis.call('HMGET', DUE, unpack(names))
     local overdue = {}
     for i = 1, #names do
       local due = tonumber(dues[i] or '0')
-      if due >= now then break end
-      overdue[#overdue + 1] = names[i]
-      overdue[#overdue + 1] = tonumber(page[i * 2])
-      overdue[#overdue + 1] = due
+      if due < now then
+        overdue[#overdue + 1] = names[i]
+        overdue[#overdue + 1] = tonumber(page[i * 2])
+        overdue[#overdue + 1] = due
+      else
+        kept = kept + 1
+        if call.method ~= 'random' then break end
+      end
     end
     step_aside(FRESH, overdue)
     looked = looked + #names
-    if #overdue < #names * 3 then return false end
+    if kept > 0 and call.method ~= 'random' then return false end
   end
-  return fresh_n > 0
+  return fresh_n > kept
 end
 
 -- drop_away forgets those who stayed away for waiting_timeout.

@@ -83,6 +83,7 @@ local room = {
   born = number(20, 0),     -- 1 when the room began with nobody knowing of an earlier one
 }
 local count = {} -- counters to add to at the end, by name
+local hints = {} -- visitors whose stay has taken a turn, for gates that hold their streams
 
 -- Room time is the only clock. It moves by what TIME moved since the last call,
 -- at least 0 and at most 1 s, so a frozen Redis or a clock step of an hour takes
@@ -185,5 +186,8 @@ local function save()
     redis.call('HINCRBY', ROOM, name, int(n))
   end
   redis.call('HSET', GATES, call.gate, int(now))
+  -- Hints only: nothing depends on one, and a user of Redis who may not publish
+  -- loses nothing else.
+  if #hints > 0 then redis.pcall('PUBLISH', ROOM, table.concat(hints, ' ')) end
 end
 

@@ -44,6 +44,7 @@ local function finish(visitor, place, admission, why)
   room.endno = math.max(room.endno + 1, now * 1000)
   redis.call('ZADD', ENDED, int(room.endno), visitor)
   redis.call('HSET', ENDS, visitor, int(place) .. ' ' .. why .. ' ' .. admission)
+  hints[#hints + 1] = visitor
   add(why, 1)
 end
 
@@ -133,6 +134,7 @@ local function grant(visitor, place)
   take()
   room.top = math.max(room.top, place)
   room.admitted = room.admitted + 1
+  hints[#hints + 1] = visitor
   add('admitted', 1)
 end
 
@@ -157,6 +159,9 @@ local function admit(look)
         overdue[#overdue + 1] = names[i]
         overdue[#overdue + 1] = place
         overdue[#overdue + 1] = due
+      elseif undrawn(place) then
+        stop = true
+        break
       elseif budget > 0 and room_for(1) then
         redis.call('ZREM', WAITING, names[i])
         redis.call('HDEL', DUE, names[i])

@@ -35,7 +35,7 @@ local function sign(visitor, place, due)
   end
   redis.call('ZADD', WAITING, int(at), visitor)
   -- The same for everybody near the front: a small room need not count.
-  local ahead = people() > NEAR and ahead_of(at) or 0
+  local ahead = people() > NEAR and distance(at) or 0
   redis.call('HSET', DUE, visitor, int(due_after(ahead)))
   room.last = math.max(room.last, at)
   return nil

@@ -1,0 +1,40 @@
+-- move.lua: places of people the shop turned out to know, many in one call: a
+-- place taken without a name moves to the visitor who has that name.
+-- KEYS    as room.lua
+-- ARGV[2…] visitor, place, due of each ticket, and the visitor to move it to
+-- returns {header, standing…}, one standing of the new owner for each
+--
+-- Idempotent: a move is an end of the first visitor's stay, and an ended stay has
+-- nothing to move. If both have a place the earlier one stays. A pass is not
+-- moved: it belongs to who holds it. A place older than a stay that the new owner
+-- has ended is gone: one person does not get in twice for having waited twice.
+
+local function move(visitor, place, due, to)
+  if visitor == to or redis.call('HEXISTS', LEASES, visitor) == 1 or end_of(visitor, place) or place < room.generation then
+    return
+  end
+  local part, at = where(visitor)
+  if not part and due + call.waiting_timeout < now then return end
+  at = math.min(at or place, place)
+  finish(visitor, math.max(at, place), '-', 'moved')
+  if redis.call('HEXISTS', LEASES, to) == 1 or end_of(to, at) then return end
+  local _, own = where(to)
+  if own and own <= at then return end
+  leave_line(to)
+  redis.call('ZADD', WAITING, int(at), to)
+  redis.call('HSET', DUE, to, int(due_after(distance(at))))
+  waiting_n = waiting_n + 1
+  room.last = math.max(room.last, at)
+end
+
+for i = 2, #ARGV, 4 do
+  move(ARGV[i], tonumber(ARGV[i + 1]), tonumber(ARGV[i + 2]), ARGV[i + 3])
+end
+admit(0)
+local answers = { false }
+for i = 2, #ARGV, 4 do
+  answers[#answers + 1] = standing(ARGV[i + 3], true)
+end
+save()
+answers[1] = header()
+return answers
