@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"text/tabwriter"
 
@@ -18,9 +19,10 @@ func configCommand(p process) *cobra.Command {
 	path := configFlag(cmd)
 	defaults := cmd.Flags().Bool("defaults", false, "print the annotated example, which holds every key at its default")
 	env := cmd.Flags().Bool("env", false, "print the environment variables and the keys they set")
-	cmd.MarkFlagsMutuallyExclusive("defaults", "env")
 	cmd.RunE = func(*cobra.Command, []string) error {
 		switch {
+		case *defaults && *env:
+			return usageError{errors.New("queuegate config: --defaults and --env print different things; give one of them")}
 		case *defaults:
 			_, err := p.stdout.Write(config.Example)
 			return err
