@@ -133,7 +133,7 @@ func (x *exchange) pageFor(st queue.Standing, d statusDoc) page.View {
 	if v.State == page.Waiting && x.isForm() {
 		v.State = page.NotAccepted
 	}
-	if st.Place != 0 && (v.State == page.Closed || v.State == page.SoldOut) {
+	if st.Place != 0 {
 		v.HoldFor = x.room.WaitingTimeout
 	}
 	return v

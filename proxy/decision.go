@@ -34,6 +34,7 @@ const (
 	ReasonClaimed     Reason = "claimed"       // took up its pass with this request
 	ReasonExchanged   Reason = "exchanged"     // a pass past its end whose lease is still held
 	ReasonRenewed     Reason = "renewed"       // an active pass, renewed
+	ReasonRestored    Reason = "restored"      // an active pass whose lease Redis had lost
 	ReasonAdmitted    Reason = "admitted"      // nobody waits: joined and admitted with this request
 	ReasonTurn        Reason = "turn"          // waited, and it is their turn
 	ReasonFailOpen    Reason = "fail_open"     // Redis away, the room is set to open

@@ -34,6 +34,8 @@ type fakeLine struct {
 	arrivals   []queue.Arrival
 	signs      []queue.Sign
 	holdings   []queue.Holding
+	kinds      []string // of the holdings: claim or renew
+	epoch      int64
 }
 
 type stay struct {
@@ -45,7 +47,7 @@ type stay struct {
 func newFakeLine(slots int) *fakeLine {
 	return &fakeLine{
 		now: time.Now().Truncate(time.Millisecond), slots: slots, session: 5 * time.Minute, claim: 90 * time.Second,
-		state: queue.Open, generation: 1, stays: map[string]*stay{}, ended: map[string]queue.Why{},
+		state: queue.Open, generation: 1, epoch: 1, stays: map[string]*stay{}, ended: map[string]queue.Why{},
 	}
 }
 
@@ -104,7 +106,7 @@ func (l *fakeLine) holding() (n int) {
 
 func (l *fakeLine) room() queue.Room {
 	return queue.Room{
-		State: l.state, Now: l.now.UnixMilli(), Clock: l.now, Generation: l.generation, Epoch: 1,
+		State: l.state, Now: l.now.UnixMilli(), Clock: l.now, Generation: l.generation, Epoch: l.epoch,
 		Waiting: int64(len(l.line)), Holding: int64(l.holding()), Limits: queue.Limits{Slots: int64(l.slots)},
 	}
 }
@@ -215,6 +217,7 @@ func (l *fakeLine) extend(name string, h queue.Holding) (queue.Standing, error) 
 		return queue.Standing{}, err
 	}
 	l.holdings = append(l.holdings, h)
+	l.kinds = append(l.kinds, name)
 	s, instead := l.lease(h)
 	if s == nil {
 		return instead, nil

@@ -50,6 +50,8 @@ func (x *exchange) byPass() bool {
 		return x.takeUp(h, value, ReasonExchanged)
 	case value == unused:
 		return x.takeUp(h, value, ReasonClaimed)
+	case x.ofLostEpoch(h.pass.Epoch):
+		return x.restored(h)
 	case x.renewalDue(h.pass):
 		return x.renew(h)
 	default:

@@ -37,6 +37,7 @@ type trip struct {
 	x     *exchange
 	timer *time.Timer
 	body  *watchedBody
+	slot  *keeper
 }
 
 type tripKey struct{}
@@ -67,12 +68,15 @@ func (s *shop) serve(x *exchange) {
 	defer cancel(nil)
 	t := &trip{x: x, timer: time.AfterFunc(s.maxRequest, func() { cancel(errMaxRequest) })}
 	defer t.timer.Stop()
+	var letGo func()
+	t.slot, letGo = x.keepSlot()
+	defer letGo()
 	r := x.r.WithContext(context.WithValue(ctx, tripKey{}, t))
 	if r.Body != nil && r.Body != http.NoBody {
 		t.body = &watchedBody{ReadCloser: r.Body}
 		r.Body = t.body
 	}
-	s.proxy.ServeHTTP(x.w, r)
+	s.proxy.ServeHTTP(t.slot.hear(x.w), r)
 }
 
 // rewrite makes the outgoing request. The reverse proxy has removed hop-by-hop
@@ -144,6 +148,7 @@ func (s *shop) answer(resp *http.Response) error {
 	scrubAnswer(resp.Header)
 	if resp.StatusCode == http.StatusSwitchingProtocols || isEventStream(resp.Header) {
 		t.timer.Stop()
+		t.slot.becameStream()
 	}
 	t.x.handOut(resp.Header)
 	return nil
