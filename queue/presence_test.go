@@ -1,0 +1,160 @@
+package queue_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/queuegate/queuegate/queue"
+	"github.com/queuegate/queuegate/queue/queuetest"
+)
+
+// crowd runs f for n visitors, many at a time, as a fleet of gates would.
+func crowd(t testing.TB, n int, f func(i int) error) {
+	t.Helper()
+	const parallel = 400
+	var group sync.WaitGroup
+	failed := make(chan error, parallel)
+	for worker := range parallel {
+		group.Go(func() {
+			for i := worker; i < n; i += parallel {
+				if err := f(i); err != nil {
+					failed <- err
+					return
+				}
+			}
+		})
+	}
+	group.Wait()
+	select {
+	case err := <-failed:
+		require.NoError(t, err)
+	default:
+	}
+}
+
+func TestOneShotClientsInFrontDelayNobody(t *testing.T) {
+	line := newLine(t, queuetest.Real(t), func(o *queue.Options) { o.Limits.Slots = 1 })
+	inside := enter(t, line, 1, 1)
+	crowd(t, 20_000, func(i int) error {
+		_, err := line.Join(context.Background(), queue.Arrival{Visitor: visitor(1000 + i)})
+		return err
+	})
+	person := touch(t, line, join(t, line, 2))
+	require.EqualValues(t, 20_000, person.Ahead, "they have just joined and count for a moment")
+	release(t, line, inside[0])
+	require.Equal(t, queue.Ready, touch(t, line, person).State, "the very next poll is the turn")
+}
+
+func TestPeopleWhoFallSilentDelayNobodyAndStopCounting(t *testing.T) {
+	rdb := queuetest.Real(t)
+	line := newLine(t, rdb, func(o *queue.Options) { o.Limits.Slots = 1 })
+	inside := enter(t, line, 1, 1)
+	const silent = 20_000
+	crowd(t, silent, func(i int) error {
+		s, err := line.Join(context.Background(), queue.Arrival{Visitor: visitor(1000 + i)})
+		if err == nil {
+			_, err = line.Touch(context.Background(), sign(s))
+		}
+		return err
+	})
+	person := touch(t, line, join(t, line, 2))
+	advance(t, line, rdb, 3*time.Minute)
+	release(t, line, inside[0])
+	calls, room := 0, queue.Room{}
+	for again := true; again; calls++ {
+		var err error
+		again, err = line.Tick(t.Context())
+		require.NoError(t, err)
+		require.LessOrEqual(t, calls, silent/1000+10, "each call moves a thousand aside and says when more is left")
+		room, _ = line.Room()
+	}
+	require.Zero(t, room.Waiting, "the absent are not counted")
+	require.Equal(t, queue.Ready, touch(t, line, person).State)
+}
+
+func TestAHiddenTabKeepsItsPlaceAndGetsIn(t *testing.T) {
+	onEach(t, func(t *testing.T, rdb *redis.Client) {
+		line := newLine(t, rdb, nil)
+		inside := enter(t, line, 1, 2)
+		hidden := touch(t, line, join(t, line, 10))
+		place := hidden.Place
+		for range 5 { // a hidden tab polls once a minute
+			for range 13 {
+				advance(t, line, rdb, 5*time.Second)
+				_, err := line.Tick(t.Context())
+				require.NoError(t, err)
+			}
+			inside[0] = claimOrRenew(t, line, inside[0])
+			inside[1] = claimOrRenew(t, line, inside[1])
+			hidden = touch(t, line, hidden)
+			require.Equal(t, queue.Waiting, hidden.State)
+			require.Equal(t, place, hidden.Place)
+		}
+		advance(t, line, rdb, 30*time.Second)
+		release(t, line, inside[0])
+		advance(t, line, rdb, 35*time.Second)
+		require.Equal(t, queue.Ready, touch(t, line, hidden).State)
+	})
+}
+
+func claimOrRenew(t *testing.T, line *queue.Line, s queue.Standing) queue.Standing {
+	t.Helper()
+	next, err := line.Renew(t.Context(), holding(s))
+	require.NoError(t, err)
+	require.Equal(t, queue.Active, next.State)
+	return next
+}
+
+// Somebody far back is heard of seldom; that must not let those behind go first,
+// nor make them absent.
+func TestAFarFaithfulPollerIsNeverAbsentAndStaysAheadOfFresherPeople(t *testing.T) {
+	rdb := queuetest.Real(t)
+	line := newLine(t, rdb, nil)
+	enter(t, line, 1, 2)
+	patient := newLine(t, rdb, func(o *queue.Options) { o.PresenceWindow = 24 * time.Hour })
+	stay := func(from, n int) {
+		crowd(t, n, func(i int) error {
+			s, err := patient.Join(context.Background(), queue.Arrival{Visitor: visitor(from + i)})
+			if err == nil {
+				_, err = patient.Touch(context.Background(), sign(s))
+			}
+			return err
+		})
+	}
+	stay(10_000, 3000)
+	far := touch(t, line, join(t, line, 5))
+	stay(20_000, 500)
+	fresher := touch(t, line, join(t, line, 6))
+	heard, asked := 0, 0
+	for spent := time.Duration(0); spent < 10*time.Minute; {
+		wait := time.Duration(float64(far.Poll) * 1.2) // as late as a poll may be
+		spent += wait
+		for left := wait; left > 0; left -= 900 * time.Millisecond {
+			advance(t, line, rdb, min(left, 900*time.Millisecond))
+		}
+		_, err := line.Tick(t.Context())
+		require.NoError(t, err)
+		ticket := sign(far)
+		next, err := line.Touch(t.Context(), ticket)
+		require.NoError(t, err)
+		require.Equal(t, queue.Waiting, next.State)
+		if asked++; next.Seen > 0 {
+			heard++
+		} else {
+			next.Seen, next.Due = ticket.Seen, ticket.Due
+		}
+		require.Greater(t, next.Due, now(t, line), "in time until the next poll")
+		away, err := rdb.ZScore(t.Context(), line.Keys()[4], far.Visitor).Result()
+		require.ErrorIs(t, err, redis.Nil, "stood aside at %v", away)
+		far = next
+		fresher = touch(t, line, fresher)
+		require.Less(t, far.Place, fresher.Place)
+	}
+	require.Less(t, heard, asked/2, "most polls of somebody far back cost Redis nothing (%d of %d heard)", heard, asked)
+	t.Logf("%d polls, %d heard by Redis", asked, heard)
+}
