@@ -6,6 +6,9 @@
 // forgets it. [Tickets] seals and opens it. Neither is accepted as the other: they
 // differ in form and in key.
 //
+// It also reads a third one, which the shop signs: [Identity] tells by it who a visitor
+// is, so that one person has one place whatever they carry.
+//
 // # What an entry token says
 //
 //	header alg         HS256, EdDSA or ES256; fixed by the key, never chosen by the token

@@ -69,6 +69,7 @@ func FuzzOpenTicket(f *testing.F) {
 		}
 		want := token.Ticket{
 			Visitor: visitor, Place: place, Generation: generation, Epoch: epoch, Seen: seen, Due: due, Ahead: ahead, Return: back,
+			Named: flip%2 == 1,
 		}
 		if joined != 0 {
 			want.Joined = time.UnixMilli(joined).UTC()

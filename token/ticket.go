@@ -13,6 +13,8 @@ import (
 
 const (
 	ticketVersion = 1
+	ticketNamed   = 1    // the flag of Ticket.Named
+	ticketHead    = 2    // bytes: version and flags
 	ticketMAC     = 16   // bytes of the HMAC that are kept: 128 bits
 	maxReturn     = 1024 // bytes of Ticket.Return
 )
@@ -25,6 +27,10 @@ type Ticket struct {
 	// Place is the sequence number in the line; Generation and Epoch say of which
 	// line. 0 to 2^53-1 each.
 	Place, Generation, Epoch int64
+
+	// Named is set when Visitor was made of an identity that the shop vouched for.
+	// Such a place never moves to another identity.
+	Named bool
 
 	// Joined is the Redis TIME of the join. Open returns it in UTC and in whole
 	// milliseconds; zero stays zero.
@@ -77,7 +83,7 @@ func (t *Tickets) Seal(room string, k Ticket) string {
 		k.Return = ""
 	}
 	b := make([]byte, 0, 128+len(k.Return))
-	b = append(b, ticketVersion)
+	b = append(b, ticketVersion, k.flags())
 	b = append(b, k.Visitor...)
 	for _, n := range [...]int64{k.Place, k.Generation, k.Epoch, k.joined(), k.Seen, k.Due, k.Ahead + 1} {
 		b = binary.AppendUvarint(b, uint64(n))
@@ -95,7 +101,7 @@ func (t *Tickets) Open(room, raw string) (Ticket, error) {
 		return Ticket{}, fmt.Errorf("%w: ticket is not 1 to %d base64url characters", ErrMalformed, MaxSize)
 	}
 	b, err := strict.DecodeString(raw)
-	if err != nil || len(b) < 1+visitorSize+ticketMAC || b[0] != ticketVersion {
+	if err != nil || len(b) < ticketHead+visitorSize+ticketMAC || b[0] != ticketVersion {
 		return Ticket{}, fmt.Errorf("%w: not a ticket of version %d", ErrMalformed, ticketVersion)
 	}
 	body, mac := b[:len(b)-ticketMAC], b[len(b)-ticketMAC:]
@@ -108,8 +114,11 @@ func (t *Tickets) Open(room, raw string) (Ticket, error) {
 // decodeTicket reads what Seal wrote between version and MAC. It trusts nothing all
 // the same: the secret may have been used by a version that wrote otherwise.
 func decodeTicket(body []byte) (Ticket, error) {
-	k := Ticket{Visitor: string(body[1 : 1+visitorSize])}
-	rest := body[1+visitorSize:]
+	flags, rest := body[1], body[ticketHead+visitorSize:]
+	if flags > ticketNamed {
+		return Ticket{}, fmt.Errorf("%w: flags of ticket", ErrMalformed)
+	}
+	k := Ticket{Visitor: string(body[ticketHead : ticketHead+visitorSize]), Named: flags == ticketNamed}
 	var joined int64
 	for _, to := range [...]*int64{&k.Place, &k.Generation, &k.Epoch, &joined, &k.Seen, &k.Due, &k.Ahead} {
 		n, size := binary.Uvarint(rest)
@@ -146,6 +155,14 @@ func (k Ticket) joined() int64 {
 		return 0
 	}
 	return k.Joined.UnixMilli()
+}
+
+// flags is what a ticket says by yes or no.
+func (k Ticket) flags() byte {
+	if k.Named {
+		return ticketNamed
+	}
+	return 0
 }
 
 func (k Ticket) check() error {

