@@ -48,9 +48,11 @@ type Room struct {
 	// Burst is how many may be admitted at one instant, 0 = one second's
 	// worth; see EffectiveBurst.
 	Burst int `yaml:"burst"`
-	// QueueingMethod is fifo, random, passthrough or reject.
+	// QueueingMethod is fifo (the order of arrival), random (places drawn by lot
+	// once a minute), passthrough (no line: everybody passes) or reject (who
+	// cannot be let in at once gets no place).
 	QueueingMethod string `yaml:"queueing_method"`
-	// QueueAll admits nobody new.
+	// QueueAll admits nobody new; who comes gets a place in line.
 	QueueAll bool `yaml:"queue_all"`
 	// Suspended switches the room off: everything passes.
 	Suspended bool `yaml:"suspended"`
@@ -107,29 +109,35 @@ type Rule struct {
 	CaseSensitive bool `yaml:"case_sensitive"`
 }
 
-// Identity says where the shop's own name for a visitor is found.
+// Identity says where the shop's own name for a visitor is found. One name has
+// one place in the room, however many browsers show it.
 type Identity struct {
-	// Header carries it, set by a trusted proxy.
+	// Header carries it; believed only from a peer in Config.TrustedProxies.
 	Header string `yaml:"header"`
 	// JWT carries it, signed by the shop.
 	JWT IdentityJWT `yaml:"jwt"`
 }
 
-// IdentityJWT is a token of the shop that names the visitor.
+// IdentityJWT is a token of the shop that names the visitor. What cannot be
+// verified names nobody.
 type IdentityJWT struct {
 	// Cookie that holds the token.
 	Cookie string `yaml:"cookie"`
-	// Header that holds the token.
+	// Header that holds the token; in Authorization it follows "Bearer ".
 	Header string `yaml:"header"`
 	// Claim that names the visitor.
 	Claim string `yaml:"claim"`
-	// Issuer the token must carry.
+	// Issuer the token must carry; empty means any.
 	Issuer string `yaml:"issuer"`
-	// Audience the token must carry.
+	// Audience the token must carry; empty means any.
 	Audience string `yaml:"audience"`
-	// Keys that verify the token.
+	// Keys that verify the token, each a secret (HS256), a public key in PEM
+	// (Ed25519, ECDSA on P-256 or RSA), or a file that holds one of them.
 	Keys []Secret `yaml:"keys"`
 }
+
+// InUse reports whether tokens of the shop are looked at.
+func (j IdentityJWT) InUse() bool { return len(j.Keys) > 0 }
 
 // Consume says which successful orders use up a pass.
 type Consume struct {

@@ -20,8 +20,8 @@ var placeholders = []string{
 	"yoursecret", "mysecret", "supersecret", "secretkey", "insecure", "placeholder", "password", "donotuse",
 }
 
-// readKeyFiles replaces the items of token.private_key and token.previous that
-// name a file by what the file holds. A name that cannot be read is never
+// readKeyFiles replaces the items of token.private_key, token.previous and the
+// keys of identities that name a file by what the file holds. A name that cannot be read is never
 // taken for the secret itself: whoever guesses the path could sign with it.
 func (l *loader) readKeyFiles(c *Config) {
 	if key := c.Token.PrivateKey.Reveal(); key != "" && !isPEM(key) {
@@ -30,6 +30,13 @@ func (l *loader) readKeyFiles(c *Config) {
 	for i, item := range c.Token.Previous {
 		if looksLikePath(item.Reveal()) {
 			c.Token.Previous[i] = l.keyFile(index("token.previous", i), item.Reveal())
+		}
+	}
+	for i, room := range c.Rooms {
+		for j, item := range room.Identity.JWT.Keys {
+			if looksLikePath(item.Reveal()) {
+				room.Identity.JWT.Keys[j] = l.keyFile(index(index("rooms", i)+".identity.jwt.keys", j), item.Reveal())
+			}
 		}
 	}
 }

@@ -44,6 +44,7 @@ func (k *checker) rooms() {
 		k.durations(key, r)
 		k.contradictions(key, r)
 		k.choices(key, r)
+		k.identity(key+".identity", r.Identity)
 		k.embedded(key, r)
 	}
 	k.sharedPaths()
@@ -122,6 +123,9 @@ func (k *checker) contradictions(key string, r Room) {
 	}
 	if r.OnRedisError == RedisErrorOpen && r.MaxInFlight == 0 && k.judge(key+".max_in_flight") {
 		k.fail(key+".on_redis_error", "\"open\" needs max_in_flight, the only bound left while Redis is away")
+	}
+	if r.QueueingMethod == QueuePassthrough && r.QueueAll && k.judge(key+".queueing_method") {
+		k.fail(key+".queue_all", "must not be set with queueing_method: passthrough, which lets everybody pass; remove one of them")
 	}
 	if r.Cookie.SameSite == SameSiteNone && r.Cookie.Secure != SecureAlways && k.judge(key+".cookie.secure") {
 		k.fail(key+".cookie.same_site", "\"none\" needs cookie.secure: always; browsers drop such a cookie otherwise")
