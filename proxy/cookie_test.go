@@ -152,8 +152,18 @@ func TestReadyPassThatLapsedFallsBackToItsPlace(t *testing.T) {
 }
 
 func TestSuspendedRoomLetsEverythingPassAndSetsNoCookie(t *testing.T) {
-	b := newBench(t, func(o *proxy.Options) { o.Rooms[0].Suspended, o.Rooms[0].Line = true, nil })
+	passesEverything(t, "suspended", func(r *proxy.Room) { r.Suspended, r.Line = true, nil })
+}
+
+func TestRoomWithoutALineLetsEverythingPassAndSetsNoCookie(t *testing.T) {
+	passesEverything(t, "passthrough", func(r *proxy.Room) { r.Passthrough, r.Line = true, nil })
+}
+
+func passesEverything(t *testing.T, reason string, change func(*proxy.Room)) {
+	t.Helper()
+	b := newBench(t, func(o *proxy.Options) { change(&o.Rooms[0]) })
 	got := b.navigate("/order")
+	require.Contains(t, b.log.String(), `"reason":"`+reason+`"`)
 	require.Equal(t, 200, got.StatusCode)
 	require.Empty(t, got.Header.Values("Set-Cookie"))
 	require.Empty(t, b.shop.last().header["X-Queuegate-Room"])

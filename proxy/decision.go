@@ -28,6 +28,7 @@ const (
 	ReasonTarget      Reason = "target"        // malformed or ambiguous request target
 	ReasonUnprotected Reason = "unprotected"   // no room protects it
 	ReasonSuspended   Reason = "suspended"     // its room is off
+	ReasonPassthrough Reason = "passthrough"   // its room has no line
 	ReasonExempt      Reason = "exempt"        // an exempt rule, or a CORS preflight
 	ReasonPass        Reason = "pass"          // an active pass
 	ReasonReadyPass   Reason = "ready_pass"    // a pass not taken up: no claiming request, or Redis away

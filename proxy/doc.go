@@ -10,7 +10,7 @@
 //     and the shop sees nothing. Is it under the reserved prefix? Then it is
 //     ours and never reaches the shop.
 //  2. Does no room protect it? The shop gets it at once: no Redis, no cookie.
-//     The same for a room that is suspended.
+//     The same for a room that is suspended or has no line.
 //  3. Is it exempt, or a true CORS preflight? The shop gets it: no place, no
 //     cookie.
 //  4. Does it bring a pass, an entry token that is signed for this room, has not

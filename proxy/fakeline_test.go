@@ -23,6 +23,7 @@ type fakeLine struct {
 	claim      time.Duration
 	state      queue.RoomState
 	full       bool
+	undrawn    bool // places are drawn by lot, and nobody's is yet
 	generation int64
 	down       error // what every call answers while Redis is away
 	mute       bool  // no answer of Redis was ever seen
@@ -121,6 +122,9 @@ func (l *fakeLine) standing(visitor string) queue.Standing {
 	if i := slices.Index(l.line, visitor); i >= 0 {
 		st.Ahead, st.Behind, st.Waiting = int64(i), int64(len(l.line)-i-1), int64(len(l.line))
 		st.Wait, st.WaitKnown = time.Duration(i+1)*30*time.Second, true
+		if l.undrawn {
+			st.Ahead, st.Behind, st.Wait, st.WaitKnown = -1, 0, 0, false
+		}
 	}
 	return st
 }

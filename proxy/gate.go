@@ -128,8 +128,8 @@ func (g *Gate) serve(x *exchange) {
 		x.problem(newProblem(http.StatusInternalServerError, "internal", ""))
 		return
 	}
-	if x.room.Suspended {
-		x.decide(Proxied, ReasonSuspended)
+	if x.room.off() {
+		x.decide(Proxied, x.room.whyOff())
 		g.shop.serve(x)
 		return
 	}

@@ -76,10 +76,13 @@ type Room struct {
 	// pass without a place, DefaultExempt adds robots.txt and its like.
 	Protect, Exempt []route.Rule
 	DefaultExempt   bool
-	// Line is the room's line; it may be nil in a suspended room.
+	// Line is the room's line; it may be nil in a room that is suspended or passes
+	// everything through.
 	Line Line
-	// Suspended lets everything pass and sets no cookie.
+	// Suspended lets everything pass and sets no cookie: the room is off.
 	Suspended bool
+	// Passthrough does the same by another name: the room is on and has no line.
+	Passthrough bool
 	// SessionDuration is the life of an active pass without activity (zero means
 	// 5 min), ClaimWindow that of a ready one (90 s), WaitingTimeout how long an
 	// absent visitor keeps the place (30 min).
@@ -171,13 +174,24 @@ func (o Options) validate() error {
 	return errors.Join(errs...)
 }
 
+// off reports whether everything passes, without Redis and without a cookie.
+func (r Room) off() bool { return r.Suspended || r.Passthrough }
+
+// whyOff is what the log says of a request to a room that is off.
+func (r Room) whyOff() Reason {
+	if r.Suspended {
+		return ReasonSuspended
+	}
+	return ReasonPassthrough
+}
+
 func (r Room) validate() error {
 	var errs []error
 	fail := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	if !validRoomName(r.Name) {
 		fail("the name must be 1 to 40 of a-z, 0-9 and -")
 	}
-	if r.Line == nil && !r.Suspended {
+	if r.Line == nil && !r.off() {
 		fail("no Line given")
 	}
 	if r.SessionDuration < 0 || r.ClaimWindow < 0 || r.WaitingTimeout < 0 {

@@ -22,7 +22,7 @@ const (
 // The states of a room that a gate adds to those of the line.
 const (
 	stateDegraded  = "degraded"  // Redis does not answer
-	stateSuspended = "suspended" // the room is off
+	stateSuspended = "suspended" // the room is off, or has no line: go on
 )
 
 // statusDoc is what a visitor's program is told. A number that is not known is
@@ -110,12 +110,14 @@ func (x *exchange) refusal(d *statusDoc, st queue.Standing) {
 // line again.
 const fullPoll = 20 * time.Second
 
-// numbers fills in the place and what is estimated of it.
+// numbers fills in the place and what is estimated of it. Before a draw nobody
+// has a number; how many wait is known all the same.
 func (x *exchange) numbers(d *statusDoc, st queue.Standing) {
 	if st.Ahead >= 0 {
 		d.Ahead, d.Position = new(st.Ahead), new(st.Ahead+1)
-		d.Behind, d.Waiting = new(st.Behind), new(st.Waiting)
+		d.Behind = new(st.Behind)
 	}
+	d.Waiting = new(st.Waiting)
 	if st.WaitKnown {
 		d.EstimatedWaitSeconds = new(int64((st.Wait + time.Second - 1) / time.Second))
 	}

@@ -242,7 +242,7 @@ func (x *exchange) byOwnPass() bool {
 
 // offDuty answers for a room that is off: everybody may go on.
 func (x *exchange) offDuty() bool {
-	if !x.room.Suspended {
+	if !x.room.off() {
 		return false
 	}
 	x.readTicket()
@@ -259,7 +259,7 @@ func (x *exchange) offDuty() bool {
 // a browser has put together what two requests were given.
 func (x *exchange) serveLeave() {
 	x.decide(Answered, ReasonLeave)
-	if x.room.Suspended {
+	if x.room.off() {
 		x.notEntered()
 		return
 	}
@@ -277,7 +277,7 @@ func (x *exchange) serveLeave() {
 // serveRelease gives the pass back.
 func (x *exchange) serveRelease() {
 	x.decide(Answered, ReasonRelease)
-	if x.room.Suspended {
+	if x.room.off() {
 		x.notEntered()
 		return
 	}
@@ -315,7 +315,7 @@ func (x *exchange) notEntered() {
 
 // stateNow is the room's state as last heard.
 func (x *exchange) stateNow() string {
-	if x.room.Suspended {
+	if x.room.off() {
 		return stateSuspended
 	}
 	return x.stranger().RoomState
@@ -332,7 +332,7 @@ func (x *exchange) servePage() {
 	x.caller = navigation // whatever the request says of itself, this address is a page
 	query := x.r.URL.Query()
 	x.back = x.safeBack(query.Get("return"))
-	if x.room.Suspended {
+	if x.room.off() {
 		x.seeOther()
 		return
 	}

@@ -77,6 +77,29 @@ func TestAppJoinsPollsIsAdmittedAndOrders(t *testing.T) {
 	require.Equal(t, "released", b.call("GET", "/_queue/sale/status", "", "X-Queue-Ticket: "+ticket).doc(t)["status"])
 }
 
+func TestBeforeADrawNobodyHasANumber(t *testing.T) {
+	b := newBench(t, func(o *proxy.Options) { o.Rooms[0].Page.ByLot = true })
+	b.fill()
+	b.line.change(func() { b.line.undrawn = true })
+	d := b.call("POST", "/_queue/sale/join", "").doc(t)
+	require.Equal(t, "waiting", d["status"])
+	for _, name := range []string{"position", "ahead", "behind", "estimated_wait_seconds"} {
+		require.Contains(t, d, name)
+		require.Nil(t, d[name], name)
+	}
+	require.EqualValues(t, 1, d["waiting"])
+	require.NotNil(t, d["poll_after_ms"])
+	line := "X-Queue-Ticket: " + d["ticket"].(string)
+	require.Nil(t, b.call("GET", "/_queue/sale/status", "", line).doc(t)["position"])
+	page := b.navigate("/order", line)
+	require.Equal(t, 429, page.StatusCode)
+	require.Contains(t, page.text, "drawn by lot once a minute")
+	require.NotContains(t, page.text, "You are number 0")
+
+	b.line.change(func() { b.line.undrawn = false })
+	require.EqualValues(t, 1, b.call("GET", "/_queue/sale/status", "", line).doc(t)["position"])
+}
+
 func TestJoinWithAKeyIsFoundAgain(t *testing.T) {
 	b := newBench(t)
 	b.fill()

@@ -78,7 +78,7 @@ func (b *built) assemble(c *config.Config, log *slog.Logger) (*proxy.Gate, error
 		},
 	}
 	for i, r := range c.Rooms {
-		room, err := b.room(c, r, log)
+		room, err := b.room(c, r, keys, log)
 		if err != nil {
 			return nil, fmt.Errorf("rooms[%d] (%s): %w", i, r.Name, err)
 		}
@@ -100,10 +100,11 @@ func (b *built) connect(c *config.Config) error {
 	return err
 }
 
-// room makes one room and its line. A suspended room has none.
-func (b *built) room(c *config.Config, r config.Room, log *slog.Logger) (proxy.Room, error) {
+// room makes one room and its line. A room where everything passes has none.
+func (b *built) room(c *config.Config, r config.Room, keys signingKeys, log *slog.Logger) (proxy.Room, error) {
 	room := proxy.Room{
-		Name: r.Name, DefaultExempt: r.DefaultExempt, Suspended: r.Suspended, SessionDuration: r.SessionDuration,
+		Name: r.Name, DefaultExempt: r.DefaultExempt, Suspended: r.Suspended,
+		Passthrough: r.QueueingMethod == config.QueuePassthrough, SessionDuration: r.SessionDuration,
 		ClaimWindow: r.ClaimWindow, WaitingTimeout: r.WaitingTimeout, DisableSessionRenewal: r.DisableSessionRenewal,
 		QueueingStatusCode: r.QueueingStatusCode, OnRedisError: proxy.OnRedisError(r.OnRedisError),
 		MaxInFlight: r.MaxInFlight, ForwardToken: r.ForwardToken,
@@ -112,7 +113,7 @@ func (b *built) room(c *config.Config, r config.Room, log *slog.Logger) (proxy.R
 		},
 		Page: page.Options{
 			Title: r.Page.Title, Message: r.Page.Message, Contact: r.Page.Contact, Footer: r.Page.Footer,
-			ShowNumbers: r.Page.ShowNumbers,
+			ShowNumbers: r.Page.ShowNumbers, ByLot: r.QueueingMethod == config.QueueRandom,
 		},
 	}
 	var err error
@@ -122,10 +123,15 @@ func (b *built) room(c *config.Config, r config.Room, log *slog.Logger) (proxy.R
 	if room.Exempt, err = rules(r.Exempt); err != nil {
 		return proxy.Room{}, err
 	}
-	if r.Suspended {
+	if room.Suspended || room.Passthrough {
 		return room, nil
 	}
+	var lots []byte
+	if r.QueueingMethod == config.QueueRandom {
+		lots = token.DrawKey(keys.identity, r.Name)
+	}
 	line, err := queue.New(queue.Options{
+		Method: queue.Method(r.QueueingMethod), DrawKey: lots,
 		Redis: b.redis, Room: r.Name, Prefix: c.Redis.KeyPrefix, Timeout: c.Redis.Timeout,
 		Limits: queue.Limits{
 			Slots: int64(r.TotalActiveUsers), PerMinute: int64(r.NewUsersPerMinute), Burst: int64(r.EffectiveBurst()),

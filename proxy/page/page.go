@@ -70,6 +70,9 @@ type Options struct {
 	Contact string
 	// Footer is the last line of the page. At most 200 characters.
 	Footer string
+	// ByLot says that places are drawn by lot and not given in the order in
+	// which people came.
+	ByLot bool
 	// ShowNumbers shows the place and the number of people behind. Without it
 	// only the wait is shown.
 	ShowNumbers bool

@@ -165,6 +165,21 @@ func TestEveryStateSaysItsOwnAndOnlyItsOwn(t *testing.T) {
 	}
 }
 
+func TestAPageOfALotterySaysSoAndPromisesNoOrderOfArrival(t *testing.T) {
+	before := waiting()
+	before.NumbersKnown, before.WaitKnown = false, false
+	text := seen(t, render(t, page.Options{ByLot: true, ShowNumbers: true}, before))
+	require.Contains(t, text, "drawn by lot once a minute")
+	require.Contains(t, text, "Before the draw your place has no number yet.")
+	require.NotContains(t, text, "in the order they came")
+	require.NotContains(t, text, "You are number")
+	require.Contains(t, seen(t, render(t, page.Options{ByLot: true, ShowNumbers: true}, waiting())), "You are number 342")
+
+	text = seen(t, render(t, page.Options{}, waiting()))
+	require.Contains(t, text, "in the order they came")
+	require.NotContains(t, text, "drawn by lot")
+}
+
 func TestUnknownStateIsAnError(t *testing.T) {
 	r := renderer(t, page.Options{})
 	for _, s := range []page.State{"", "unknown", "WAITING"} {

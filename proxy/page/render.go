@@ -187,6 +187,9 @@ func (r *Renderer) model(v View) (*model, error) {
 	}
 	for _, name := range order() {
 		s := w.States[name]
+		if name == Waiting && r.options.ByLot {
+			s.Lead = w.LeadByLot
+		}
 		s.Heading, s.Lead = w.named(s.Heading), w.named(s.Lead)
 		m.States = append(m.States, shown{Name: name, state: s, On: name == m.State})
 	}

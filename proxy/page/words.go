@@ -22,6 +22,7 @@ type words struct {
 	Dir             string          `json:"dir"`
 	ThisShop        string          `json:"this_shop"`
 	States          map[State]state `json:"states"`
+	LeadByLot       string          `json:"lead_by_lot"`
 	NotAccepted     string          `json:"not_accepted"`
 	Unanswered      string          `json:"unanswered"`
 	Number          string          `json:"number"`
