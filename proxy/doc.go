@@ -20,6 +20,11 @@
 //     very request; everybody else gets an answer of our own: a page where a
 //     person looks at it, JSON where a program reads it, and never a redirect.
 //
+// Who stands in line is told by the ticket. Where the shop has a name for people
+// and the request proves one, the name goes before the ticket: one person has one
+// place, whatever browsers they use, and a ticket of another person counts for
+// nothing.
+//
 // Each branch yields a Decision, which the access log shows.
 //
 // No error opens the gate. What cannot be decided is refused, save in a room

@@ -28,6 +28,7 @@ type exchange struct {
 	// What the request brought.
 	shown  *held         // its best pass, running or not
 	ticket *token.Ticket // its ticket
+	person string        // the visitor id of who sent it, by the shop's name for them; "" when unknown
 	rawTkt string        // the ticket as it came
 	back   string        // the way back it asks for
 	// joinKey is set where an idempotency key is the gate's to read: on a

@@ -195,6 +195,37 @@ func (l *fakeLine) Touch(_ context.Context, sign queue.Sign) (queue.Standing, er
 	return l.standing(sign.Visitor), nil
 }
 
+func (l *fakeLine) Move(_ context.Context, sign queue.Sign, to string) (queue.Standing, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := l.call("move"); err != nil {
+		return queue.Standing{}, err
+	}
+	l.move(sign, to)
+	return l.standing(to), nil
+}
+
+func (l *fakeLine) move(sign queue.Sign, to string) {
+	_, ended := l.ended[key(sign.Visitor, sign.Place)]
+	from, owner := l.stays[sign.Visitor], l.stays[to]
+	if sign.Visitor == to || ended || sign.Generation < l.generation || from != nil && from.lease.Admission != "" {
+		return
+	}
+	place := sign.Place
+	if from != nil {
+		place = min(place, from.place)
+	}
+	l.ended[key(sign.Visitor, sign.Place)] = queue.Moved
+	delete(l.stays, sign.Visitor)
+	l.line = slices.DeleteFunc(l.line, func(v string) bool { return v == sign.Visitor })
+	if owner != nil && (owner.lease.Admission != "" || owner.place <= place) {
+		return
+	}
+	l.stays[to] = &stay{place: place, state: queue.Waiting}
+	l.line = append(slices.DeleteFunc(l.line, func(v string) bool { return v == to }), to)
+	slices.SortFunc(l.line, func(a, b string) int { return int(l.stays[a].place - l.stays[b].place) })
+}
+
 func (l *fakeLine) lease(h queue.Holding) (*stay, queue.Standing) {
 	if why, ok := l.ended[key(h.Visitor, h.Place)]; ok {
 		return nil, queue.Standing{Visitor: h.Visitor, State: queue.Ended, Why: why, Room: l.room(), Ahead: -1}
@@ -243,6 +274,9 @@ func (l *fakeLine) end(name string, h queue.Holding, why queue.Why) (queue.Stand
 	defer l.mu.Unlock()
 	if err := l.call(name); err != nil {
 		return queue.Standing{}, err
+	}
+	if s := l.stays[h.Visitor]; s != nil && h.Place == 0 { // whatever there is
+		h.Place = s.place
 	}
 	l.ended[key(h.Visitor, h.Place)] = why
 	delete(l.stays, h.Visitor)

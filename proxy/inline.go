@@ -63,6 +63,9 @@ func (x *exchange) enterInTurn(ready queue.Standing) {
 // stand asks the line where the visitor of this request stands. Who has no
 // place, or whose stay has ended, gets one when join is set; joined tells that.
 func (x *exchange) stand(join bool) (st queue.Standing, joined bool, err error) {
+	if x.person != "" {
+		return x.standAsPerson(join)
+	}
 	visitor := ""
 	if sign, ok := x.signOfLife(); ok {
 		visitor = sign.Visitor
@@ -71,14 +74,14 @@ func (x *exchange) stand(join bool) (st queue.Standing, joined bool, err error) 
 		} else if st, err = x.ask(func(ctx context.Context, l Line) (queue.Standing, error) { return l.Touch(ctx, sign) }); err != nil {
 			return st, false, err
 		}
-		if st.State != queue.Ended && st.State != queue.Unknown {
+		if inside(st) {
 			return st, false, nil
 		}
 	}
 	if !join {
 		return st, false, nil
 	}
-	if visitor == "" {
+	if visitor == "" || x.ticket != nil && x.ticket.Named { // a name is not taken over by who does not prove it
 		visitor = x.newcomer()
 	}
 	place, epoch := x.highest()
@@ -109,15 +112,17 @@ func validKey(key string) bool {
 	return true
 }
 
-// readTicket finds the first ticket of this room that the request brings and
-// that is ours; all others are as good as none.
+// readTicket finds out whose request this is, and the first ticket of this room
+// that it brings, that is ours and not another person's; all others are as good
+// as none.
 func (x *exchange) readTicket() {
+	x.person = x.identify()
 	candidates, ok := single(x.r.Header.Values(headerQueueTicket))
 	if !ok {
 		return
 	}
 	for _, raw := range append(candidates, x.room.baker.read(x.r, ticketCookie)...) {
-		if t, err := x.g.tickets.Open(x.room.Name, raw); err == nil {
+		if t, err := x.g.tickets.Open(x.room.Name, raw); err == nil && !x.anothers(t) {
 			x.ticket, x.rawTkt = &t, raw
 			return
 		}
@@ -134,7 +139,7 @@ func (x *exchange) signOfLife() (queue.Sign, bool) {
 			Visitor: t.Visitor, Place: t.Place, Generation: t.Generation, Epoch: t.Epoch,
 			Seen: t.Seen, Due: t.Due, Ahead: t.Ahead, Joined: t.Joined,
 		}, true
-	case x.shown != nil:
+	case x.shown != nil && (x.person == "" || x.person == x.shown.pass.Visitor):
 		p := x.shown.pass
 		return queue.Sign{Visitor: p.Visitor, Place: p.Place, Generation: p.Generation, Epoch: p.Epoch, Ahead: -1}, true
 	default:
@@ -160,7 +165,7 @@ func (x *exchange) highest() (place, epoch int64) {
 func (x *exchange) ticketFor(st queue.Standing) string {
 	t := token.Ticket{
 		Visitor: st.Visitor, Place: st.Place, Generation: st.Room.Generation, Epoch: st.Room.Epoch,
-		Joined: st.Joined, Seen: st.Seen, Due: st.Due, Ahead: st.Ahead, Return: x.back,
+		Joined: st.Joined, Seen: st.Seen, Due: st.Due, Ahead: st.Ahead, Return: x.back, Named: x.named(st.Visitor),
 	}
 	if old := x.ticket; old != nil && old.Visitor == t.Visitor && old.Place == t.Place {
 		if t.Seen == 0 { // no sign was recorded: what the ticket says still holds

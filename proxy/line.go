@@ -27,6 +27,12 @@ type Line interface {
 	Claim(ctx context.Context, h queue.Holding) (queue.Standing, error)
 	// Renew extends an active lease.
 	Renew(ctx context.Context, h queue.Holding) (queue.Standing, error)
+	// Move gives the place of a ticket to another visitor, who turned out to be the
+	// same person, and tells where that one stands: at this place, or at an
+	// earlier one of their own; State Unknown means that they have none. Nothing
+	// moves when the ticket's stay has ended or became a pass, nor from a visitor
+	// to themselves: that only tells where they stand.
+	Move(ctx context.Context, s queue.Sign, to string) (queue.Standing, error)
 	// Leave gives up the place or the pass.
 	Leave(ctx context.Context, h queue.Holding) (queue.Standing, error)
 	// Release gives the pass back.

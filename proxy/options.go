@@ -41,7 +41,8 @@ type Options struct {
 	Passes *token.Authority
 	// Tickets seals and opens tickets.
 	Tickets *token.Tickets
-	// IdentitySecret makes visitor ids of idempotency keys; at least 32 bytes.
+	// IdentitySecret makes visitor ids of the shop's names and of idempotency keys;
+	// at least 32 bytes.
 	IdentitySecret []byte
 	// RedisTimeout bounds all that one request asks of the lines together, from
 	// the first question on; zero means 100 ms.
@@ -99,6 +100,9 @@ type Room struct {
 	MaxInFlight int
 	// ForwardToken hands the entry token to the shop in X-Entry-Token.
 	ForwardToken bool
+	// Identity says where the shop's own name for a visitor is found; zero: nobody
+	// has one.
+	Identity Identity
 	// Cookie shapes the room's cookies.
 	Cookie Cookie
 	// Page is the operator's part of the page.
@@ -167,7 +171,7 @@ func (o Options) validate() error {
 		errs = append(errs, fmt.Errorf("proxy: RedisTimeout is %v; leave it zero for %v", o.RedisTimeout, defaultRedisTimeout))
 	}
 	for i, r := range o.Rooms {
-		if err := r.validate(); err != nil {
+		if err := errors.Join(r.validate(), r.Identity.validate(len(o.TrustedProxies) > 0)); err != nil {
 			errs = append(errs, fmt.Errorf("proxy: Rooms[%d] %q: %w", i, r.Name, err))
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/queuegate/queuegate/queue"
@@ -132,7 +133,7 @@ func (x *exchange) serveStatus() {
 	if x.tooFast() || x.byOwnPass() {
 		return
 	}
-	if x.ticket == nil && x.shown == nil {
+	if x.ticket == nil && x.shown == nil && x.person == "" {
 		x.answerStatus(x.stranger())
 		return
 	}
@@ -170,7 +171,7 @@ func (x *exchange) tell(st queue.Standing, err error) {
 			x.cannotSayJSON()
 			return
 		}
-		if d.Status == statusNotEntered && st.Refusal == "" { // a place of before a reset
+		if d.Status == statusNotEntered && st.Refusal == "" && (x.ticket != nil || x.shown != nil) { // a place of before a reset
 			d.Status = statusExpired
 		}
 		if (d.Status == statusReady || d.Status == statusActive) && st.Place != 0 {
@@ -183,8 +184,8 @@ func (x *exchange) tell(st queue.Standing, err error) {
 
 // answerStatus answers with d and keeps it for those who ask too fast.
 func (x *exchange) answerStatus(d statusDoc) {
-	if x.ticket != nil {
-		x.room.polls.remember(x.ticket.Visitor, &d)
+	if who := x.asking(); who != "" {
+		x.room.polls.remember(who, &d)
 	}
 	x.document(http.StatusOK, d)
 }
@@ -195,13 +196,22 @@ func (x *exchange) cannotSayJSON() {
 	x.cannotSay()
 }
 
-// tooFast answers 429 to a ticket that asks more than ten times a second. The
+// asking is whose polls are counted together, "" for a stranger.
+func (x *exchange) asking() string {
+	if x.ticket != nil {
+		return x.ticket.Visitor
+	}
+	return x.person
+}
+
+// tooFast answers 429 to a visitor who asks more than ten times a second. The
 // answer is the last one given: nothing is lost.
 func (x *exchange) tooFast() bool {
-	if x.ticket == nil {
+	who := x.asking()
+	if who == "" {
 		return false
 	}
-	last, ok := x.room.polls.allow(x.ticket.Visitor)
+	last, ok := x.room.polls.allow(who)
 	if ok {
 		return false
 	}
@@ -270,6 +280,9 @@ func (x *exchange) serveLeave() {
 	x.readTicket()
 	if t := x.ticket; t != nil && (len(given) == 0 || given[0].Visitor != t.Visitor) {
 		given = append(given, queue.Holding{Visitor: t.Visitor, Place: t.Place, Generation: t.Generation, Epoch: t.Epoch})
+	}
+	if x.person != "" && !slices.ContainsFunc(given, func(h queue.Holding) bool { return h.Visitor == x.person }) {
+		given = append(given, queue.Holding{Visitor: x.person}) // whatever they have, also by another browser
 	}
 	x.giveUp(given, statusLeft, Line.Leave)
 }

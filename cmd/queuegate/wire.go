@@ -123,6 +123,9 @@ func (b *built) room(c *config.Config, r config.Room, keys signingKeys, log *slo
 	if room.Exempt, err = rules(r.Exempt); err != nil {
 		return proxy.Room{}, err
 	}
+	if room.Identity, err = identity(r.Identity); err != nil {
+		return proxy.Room{}, fmt.Errorf("identity: %w", err)
+	}
 	if room.Suspended || room.Passthrough {
 		return room, nil
 	}
@@ -145,6 +148,30 @@ func (b *built) room(c *config.Config, r config.Room, keys signingKeys, log *slo
 	room.Line = line
 	b.lines = append(b.lines, namedLine{room: r.Name, line: line})
 	return room, nil
+}
+
+// identity makes the verifier of the shop's tokens.
+func identity(i config.Identity) (proxy.Identity, error) {
+	out := proxy.Identity{Header: i.Header}
+	if !i.JWT.InUse() {
+		return out, nil
+	}
+	opts := token.IdentityOptions{Claim: i.JWT.Claim, Issuer: i.JWT.Issuer, Audience: i.JWT.Audience}
+	for n, key := range i.JWT.Keys {
+		public, err := key.PublicKey()
+		switch {
+		case err != nil:
+			return out, fmt.Errorf("jwt.keys[%d]: %w", n, err)
+		case public != nil:
+			opts.PublicKeys = append(opts.PublicKeys, public)
+		default:
+			opts.Secrets = append(opts.Secrets, []byte(key.Reveal()))
+		}
+	}
+	var err error
+	out.Cookie, out.TokenHeader = i.JWT.Cookie, i.JWT.Header
+	out.Token, err = token.NewIdentity(opts)
+	return out, err
 }
 
 func maxWaiting(c *config.Config, r config.Room) int64 {
