@@ -51,8 +51,9 @@ type ending struct {
 }
 
 const (
-	// batchMost bounds one script call: 1000 newcomers take Redis about 4 ms.
-	batchMost = 500
+	// batchMost bounds one script call: so many signs of life take Redis about
+	// 3 ms.
+	batchMost = 200
 	// batchFlights: a second call in flight hides the round trip of the first.
 	batchFlights = 2
 )

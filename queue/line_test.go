@@ -25,7 +25,7 @@ func onEach(t *testing.T, test func(t *testing.T, rdb *redis.Client)) {
 }
 
 // newLine returns a configured line; tests give what differs.
-func newLine(t *testing.T, rdb redis.Scripter, change func(*queue.Options)) *queue.Line {
+func newLine(t testing.TB, rdb redis.Scripter, change func(*queue.Options)) *queue.Line {
 	t.Helper()
 	opts := queue.Options{
 		Redis: rdb, Room: "checkout", Timeout: queuetest.Timeout,

@@ -37,6 +37,7 @@ local GATES, SNAPSHOT = KEYS[13], KEYS[14]
 local TOKEN = 60000    -- one admission, in the bucket's unit: with it the refill of a millisecond is a whole number
 local PAGE = 100       -- members read at a time
 local MOST = 1000      -- members one call may touch
+local GRANTS = 250     -- admissions in one call: each costs ten times what looking at somebody does
 local NEAR = 1000      -- so many people ahead, and every poll is heard
 local LAST_LAPSE = 3   -- an unclaimed pass goes back to its place twice, then the stay ends
 local HEALING = 24000  -- how long a room that lost its history waits for what its gates and visitors know: the longest poll

@@ -140,11 +140,13 @@ end
 
 -- admit moves the front of the line: whoever is here and next gets a free slot
 -- while the bucket pays, whoever is overdue steps aside. It goes on until it has
--- seen `look` present people who could not be admitted, and touches at most MOST
--- members; true means that it stopped there and should be called again.
+-- seen `look` present people who could not be admitted, touches at most MOST
+-- members and admits at most GRANTS; true means that it stopped at one of these
+-- two bounds and should be called again.
 local function admit(look)
-  local kept, looked = 0, 0
-  local budget = math.min(affordable(), MOST)
+  local kept, looked, more = 0, 0, false
+  local paid = affordable()
+  local budget = math.min(paid, GRANTS)
   while waiting_n > kept and looked < MOST do
     if kept >= look and not (budget > 0 and could_hold(1)) then return false end
     local page = redis.call('ZRANGE', WAITING, kept, kept + PAGE - 1, 'WITHSCORES')
@@ -170,12 +172,13 @@ local function admit(look)
         budget = budget - 1
       else
         kept = kept + 1
-        if kept >= look then stop = true; break end
+        more = budget == 0 and paid > GRANTS and could_hold(1)
+        if kept >= look or more then stop = true; break end
       end
     end
     step_aside(WAITING, overdue)
     looked = looked + #names
-    if stop then return false end
+    if stop then return more end
   end
   return waiting_n > kept
 end

@@ -86,11 +86,21 @@ func Start(t testing.TB, args ...string) *Server {
 // Resume starts the server again after Kill, in the same folder on the same port.
 func (s *Server) Resume(t testing.TB) {
 	t.Helper()
+	s.start(t)
+	s.awaitAnswer(t)
+}
+
+func (s *Server) start(t testing.TB) {
+	t.Helper()
 	binary, err := exec.LookPath("redis-server")
 	require.NoError(t, err, "install redis-server (Debian: apt-get install -y redis-server)")
 	s.cmd = exec.Command(binary, s.args...)
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	require.NoError(t, s.cmd.Start())
+}
+
+func (s *Server) awaitAnswer(t testing.TB) {
+	t.Helper()
 	client := s.Client(t)
 	defer func() { _ = client.Close() }()
 	require.Eventually(t, func() bool {
@@ -106,6 +116,35 @@ func (s *Server) Kill() {
 	_ = s.cmd.Process.Kill()
 	_ = s.cmd.Wait()
 	s.cmd = nil
+}
+
+// Save returns a copy of the server's data as it is now.
+func (s *Server) Save(t testing.TB) []byte {
+	t.Helper()
+	require.NoError(t, s.Client(t).Save(context.Background()).Err())
+	dump, err := os.ReadFile(filepath.Join(s.dir, "dump.rdb"))
+	require.NoError(t, err)
+	return dump
+}
+
+// Restore kills the server and starts it again with that copy of its data, or
+// with none when the copy is nil.
+func (s *Server) Restore(t testing.TB, dump []byte) {
+	t.Helper()
+	s.RestoreNow(t, dump)
+	s.awaitAnswer(t)
+}
+
+// RestoreNow is Restore without waiting until the server has loaded the copy.
+func (s *Server) RestoreNow(t testing.TB, dump []byte) {
+	t.Helper()
+	s.Kill()
+	file := filepath.Join(s.dir, "dump.rdb")
+	require.NoError(t, os.WriteFile(file, dump, 0o600))
+	if dump == nil {
+		require.NoError(t, os.Remove(file))
+	}
+	s.start(t)
 }
 
 // Freeze stops the server without closing its connections; Thaw lets it go on.

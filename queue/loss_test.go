@@ -1,0 +1,274 @@
+package queue_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/queuegate/queuegate/queue"
+	"github.com/queuegate/queuegate/queue/queuetest"
+)
+
+// turn lets gates do what Run does until there is nothing left to do at once.
+func turn(t *testing.T, gates ...*queue.Line) {
+	t.Helper()
+	for _, gate := range gates {
+		for again := true; again; {
+			var err error
+			again, err = gate.Step(t.Context())
+			require.NoError(t, err)
+		}
+	}
+}
+
+func leave(t *testing.T, line *queue.Line, s queue.Standing) queue.Standing {
+	t.Helper()
+	left, err := line.Leave(t.Context(), queue.Holding{Visitor: s.Visitor, Place: s.Place, Epoch: s.Room.Epoch})
+	require.NoError(t, err)
+	return left
+}
+
+func TestEverybodyIsBackInTheOldOrderAfterALoss(t *testing.T) {
+	losses := map[string]func(t *testing.T, server *queuetest.Server, older []byte){
+		"everything flushed": func(t *testing.T, server *queuetest.Server, _ []byte) {
+			require.NoError(t, server.Client(t).FlushAll(t.Context()).Err())
+		},
+		"killed and started empty": func(t *testing.T, server *queuetest.Server, _ []byte) {
+			server.Restore(t, nil)
+		},
+		"killed and started with an older copy": func(t *testing.T, server *queuetest.Server, older []byte) {
+			server.Restore(t, older)
+		},
+	}
+	for name, lose := range losses {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := queuetest.Start(t)
+			rdb := server.Client(t)
+			slots := func(o *queue.Options) { o.Limits = queue.Limits{Slots: 3} }
+			gates := []*queue.Line{newLine(t, rdb, slots), newLine(t, rdb, slots)}
+			inside := make([]queue.Standing, 0, 3)
+			for n := range 3 {
+				s := touch(t, gates[n%2], touch(t, gates[n%2], join(t, gates[n%2], n)))
+				inside = append(inside, claim(t, gates[n%2], s))
+			}
+			var line []queue.Standing
+			come := func(from, n int) {
+				for i := range n {
+					gate := gates[i%2]
+					line = append(line, touch(t, gate, join(t, gate, from+i)))
+				}
+			}
+			come(10, 5)
+			turn(t, gates...)
+			older := server.Save(t)
+
+			advance(t, gates[0], rdb, 500*time.Millisecond)
+			come(15, 5)
+			left := line[2]
+			require.Equal(t, queue.Ended, leave(t, gates[0], left).State)
+			released := inside[0]
+			require.Equal(t, queue.Ended, release(t, gates[1], released).State)
+			inside[0] = claim(t, gates[0], touch(t, gates[0], line[0]))
+			require.Equal(t, queue.Active, inside[0].State, "the first of the line got the slot")
+			line = append(line[1:2:2], line[3:]...)
+			lose(t, server, older)
+
+			newcomer := join(t, gates[1], 99)
+			require.Equal(t, queue.Away, newcomer.State)
+			require.Positive(t, newcomer.Room.Healing)
+			turn(t, gates...)
+			for i := range line {
+				i = len(line) - 1 - i
+				back := touch(t, gates[i%2], line[i])
+				require.Equal(t, queue.Waiting, back.State, "within one poll")
+				require.Equal(t, line[i].Place, back.Place)
+				require.Equal(t, line[i].Ahead, back.Ahead, "the number told before stands while the line is not complete")
+				require.Less(t, back.Place, newcomer.Place)
+				line[i] = back
+			}
+			room, _ := gates[0].Room()
+			require.EqualValues(t, 3, room.Holding)
+			require.EqualValues(t, 3, room.Limits.Slots, "the limits are written back")
+			for _, s := range inside {
+				renewed, err := gates[1].Renew(t.Context(), holding(s))
+				require.NoError(t, err)
+				require.Equal(t, queue.Active, renewed.State, "who was inside stays inside")
+			}
+			require.Equal(t, queue.Ended, touch(t, gates[1], left).State, "who left does not come back")
+			require.Equal(t, queue.Ended, claim(t, gates[0], released).State, "nor does a pass given back")
+
+			// Healing is over, and nobody gets in beyond the slots.
+			advance(t, gates[0], rdb, 25*time.Second)
+			for i := range line {
+				line[i] = touch(t, gates[i%2], line[i])
+				require.Equal(t, queue.Waiting, line[i].State)
+			}
+			require.Equal(t, queue.Ended, release(t, gates[0], inside[1]).State)
+			require.Equal(t, queue.Ready, touch(t, gates[1], line[0]).State, "the first of the old order")
+			require.Equal(t, queue.Waiting, touch(t, gates[1], line[1]).State)
+		})
+	}
+}
+
+func TestNobodyIsAdmittedWhileTheLineIsBroughtBack(t *testing.T) {
+	onEach(t, func(t *testing.T, rdb *redis.Client) {
+		line := newLine(t, rdb, func(o *queue.Options) { o.PresenceWindow = time.Minute })
+		inside := enter(t, line, 1, 2)
+		front := touch(t, line, join(t, line, 10))
+		require.NoError(t, rdb.FlushAll(t.Context()).Err())
+		turn(t, line)
+		require.Equal(t, queue.Ended, release(t, line, inside[0]).State)
+		for range 4 {
+			front = touch(t, line, front)
+			require.Equal(t, queue.Waiting, front.State)
+			require.False(t, front.WaitKnown)
+			advance(t, line, rdb, 5*time.Second)
+		}
+		advance(t, line, rdb, 4*time.Second)
+		require.Equal(t, queue.Ready, touch(t, line, front).State)
+	})
+}
+
+func TestSlotsTakenBeforeALossStayReserved(t *testing.T) {
+	onEach(t, func(t *testing.T, rdb *redis.Client) {
+		slots := func(o *queue.Options) { o.Limits, o.PresenceWindow = queue.Limits{Slots: 4}, time.Hour }
+		dying := newLine(t, rdb, slots)
+		var inside, line []queue.Standing
+		for n := range 4 {
+			inside = append(inside, claim(t, dying, touch(t, dying, touch(t, dying, join(t, dying, n)))))
+		}
+		alive := newLine(t, rdb, slots)
+		for n := range 4 {
+			line = append(line, touch(t, alive, join(t, alive, 10+n)))
+		}
+		// The gate that saw the leases dies with Redis; the other knows their number.
+		require.NoError(t, rdb.FlushAll(t.Context()).Err())
+		turn(t, alive)
+		waiting := func() (n int) {
+			for i := range line {
+				if line[i].State == queue.Waiting {
+					line[i] = touch(t, alive, line[i])
+				}
+				if line[i].State == queue.Waiting {
+					n++
+				}
+			}
+			return n
+		}
+		require.Equal(t, 4, waiting())
+		advance(t, alive, rdb, 25*time.Second)
+		require.Equal(t, 4, waiting(), "four are inside though Redis knows none")
+		back, err := alive.Renew(t.Context(), holding(inside[0]))
+		require.NoError(t, err)
+		require.Equal(t, queue.Active, back.State)
+		require.EqualValues(t, 4, back.Room.Holding)
+		require.Equal(t, 4, waiting(), "registered again, not a fifth")
+		require.Equal(t, queue.Ended, release(t, alive, back).State)
+		require.Equal(t, 3, waiting(), "one slot was given back and one person gets it")
+		require.Equal(t, 3, waiting())
+		advance(t, alive, rdb, 5*time.Minute)
+		require.Zero(t, waiting(), "the sessions of the others are over by now")
+	})
+}
+
+func TestAFreshFleetRecognisesOldTickets(t *testing.T) {
+	onEach(t, func(t *testing.T, rdb *redis.Client) {
+		old := newLine(t, rdb, nil)
+		enter(t, old, 1, 2)
+		first, second := touch(t, old, join(t, old, 10)), touch(t, old, join(t, old, 11))
+		require.NoError(t, rdb.FlushAll(t.Context()).Err())
+		fleet := newLine(t, rdb, func(o *queue.Options) { o.Limits.Slots = 4 })
+		newcomer := join(t, fleet, 20)
+		require.Equal(t, queue.Ready, newcomer.State, "a new room, as far as anybody can know")
+		back := touch(t, fleet, second)
+		require.Equal(t, queue.Waiting, back.State)
+		require.Positive(t, back.Room.Healing, "the ticket says that there was a room before")
+		require.Equal(t, queue.Away, join(t, fleet, 21).State)
+		require.Equal(t, first.Place, touch(t, fleet, first).Place)
+		advance(t, fleet, rdb, 25*time.Second)
+		require.Equal(t, queue.Ready, touch(t, fleet, first).State)
+	})
+}
+
+func TestAGateThatRemembersSeesThatTheRoomIsNew(t *testing.T) {
+	onEach(t, func(t *testing.T, rdb *redis.Client) {
+		old := newLine(t, rdb, nil)
+		enter(t, old, 1, 2)
+		turn(t, old)
+		require.NoError(t, rdb.FlushAll(t.Context()).Err())
+		newLine(t, rdb, nil) // a gate that started just now makes the room
+		turn(t, old)
+		room, _ := old.Room()
+		require.Positive(t, room.Healing)
+		require.EqualValues(t, 2, room.Holding)
+	})
+}
+
+func TestAGateThatWasCutOffForLongIsNoLoss(t *testing.T) {
+	onEach(t, func(t *testing.T, rdb *redis.Client) {
+		away, alive := newLine(t, rdb, nil), newLine(t, rdb, nil)
+		turn(t, away, alive)
+		enter(t, alive, 1, 1)
+		for range 10 {
+			advance(t, alive, rdb, 4*time.Minute)
+			turn(t, alive)
+		}
+		turn(t, away)
+		room, _ := away.Room()
+		require.Zero(t, room.Healing)
+		require.False(t, away.Lost())
+	})
+}
+
+func TestLeavingAnEarlierPlaceDoesNotEndALaterStay(t *testing.T) {
+	onEach(t, func(t *testing.T, rdb *redis.Client) {
+		line := newLine(t, rdb, nil)
+		enter(t, line, 1, 2)
+		first := touch(t, line, join(t, line, 10))
+		require.Equal(t, queue.Ended, leave(t, line, first).State)
+		second := touch(t, line, join(t, line, 10))
+		require.Equal(t, queue.Ended, leave(t, line, first).State, "the same call, run late")
+		again := touch(t, line, second)
+		require.Equal(t, queue.Waiting, again.State)
+		require.Equal(t, second.Place, again.Place)
+	})
+}
+
+func TestWhoIsAwayKeepsThePlaceThroughALoss(t *testing.T) {
+	onEach(t, func(t *testing.T, rdb *redis.Client) {
+		line := newLine(t, rdb, nil)
+		enter(t, line, 1, 2)
+		s := touch(t, line, join(t, line, 10))
+		advance(t, line, rdb, time.Minute)
+		turn(t, line)
+		again := join(t, line, 10)
+		require.Equal(t, queue.Away, again.State)
+		require.Equal(t, s.Place, again.Place)
+		require.NoError(t, rdb.FlushAll(t.Context()).Err())
+		turn(t, line)
+		back := touch(t, line, again)
+		require.Equal(t, queue.Waiting, back.State)
+		require.Equal(t, s.Place, back.Place)
+	})
+}
+
+func TestAnOlderCopyDoesNotShortenALease(t *testing.T) {
+	server := queuetest.Start(t)
+	rdb := server.Client(t)
+	line := newLine(t, rdb, func(o *queue.Options) { o.Limits.Slots = 1 })
+	ready := join(t, line, 1)
+	older := server.Save(t)
+	advance(t, line, rdb, time.Second)
+	active := claim(t, line, ready)
+	server.Restore(t, older)
+	turn(t, line)
+	other := touch(t, line, join(t, line, 2))
+	advance(t, line, rdb, 100*time.Second)
+	require.Equal(t, queue.Waiting, touch(t, line, other).State, "the copy knew a pass of 90 s, the gate a session")
+	again := claim(t, line, active)
+	require.Equal(t, queue.Active, again.State)
+	require.Equal(t, active.Lease.Admission, again.Lease.Admission)
+}
