@@ -114,6 +114,7 @@ func (b *built) room(c *config.Config, r config.Room, keys signingKeys, log *slo
 		Page: page.Options{
 			Title: r.Page.Title, Message: r.Page.Message, Contact: r.Page.Contact, Footer: r.Page.Footer,
 			ShowNumbers: r.Page.ShowNumbers, ByLot: r.QueueingMethod == config.QueueRandom,
+			NoLine: r.QueueingMethod == config.QueueReject,
 		},
 	}
 	var err error

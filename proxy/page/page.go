@@ -73,6 +73,8 @@ type Options struct {
 	// ByLot says that places are drawn by lot and not given in the order in
 	// which people came.
 	ByLot bool
+	// NoLine says that nobody can wait: who finds no room gets no place.
+	NoLine bool
 	// ShowNumbers shows the place and the number of people behind. Without it
 	// only the wait is shown.
 	ShowNumbers bool

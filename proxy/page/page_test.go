@@ -180,6 +180,16 @@ func TestAPageOfALotterySaysSoAndPromisesNoOrderOfArrival(t *testing.T) {
 	require.NotContains(t, text, "drawn by lot")
 }
 
+func TestAPageOfARoomWithoutALineSpeaksOfNobodyWaiting(t *testing.T) {
+	body := render(t, page.Options{NoLine: true}, page.View{State: page.Full, Poll: 20 * time.Second})
+	require.Contains(t, seen(t, body), "there is no line to wait in")
+	require.NotContains(t, seen(t, body), "people are waiting")
+	require.NotContains(t, seen(t, body), "line for")
+	require.Contains(t, body, "<title>No room - this shop</title>")
+	require.Contains(t, body, `"full":"No room - {shop}"`, "also what the script puts there")
+	require.Contains(t, seen(t, render(t, page.Options{}, page.View{State: page.Full})), "people are waiting")
+}
+
 func TestUnknownStateIsAnError(t *testing.T) {
 	r := renderer(t, page.Options{})
 	for _, s := range []page.State{"", "unknown", "WAITING"} {

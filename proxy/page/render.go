@@ -55,6 +55,7 @@ func New(o Options) (*Renderer, error) {
 	if err != nil {
 		return nil, err
 	}
+	w.fit(o)
 	tmpl, err := template.New("queue").Parse(pageTemplate)
 	if err != nil {
 		return nil, fmt.Errorf("page: template: %w", err)
@@ -187,9 +188,6 @@ func (r *Renderer) model(v View) (*model, error) {
 	}
 	for _, name := range order() {
 		s := w.States[name]
-		if name == Waiting && r.options.ByLot {
-			s.Lead = w.LeadByLot
-		}
 		s.Heading, s.Lead = w.named(s.Heading), w.named(s.Lead)
 		m.States = append(m.States, shown{Name: name, state: s, On: name == m.State})
 	}

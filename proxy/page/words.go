@@ -22,7 +22,8 @@ type words struct {
 	Dir             string          `json:"dir"`
 	ThisShop        string          `json:"this_shop"`
 	States          map[State]state `json:"states"`
-	LeadByLot       string          `json:"lead_by_lot"`
+	ByLot           state           `json:"by_lot"`  // Waiting where places are drawn by lot
+	NoLine          state           `json:"no_line"` // Full where nobody may wait
 	NotAccepted     string          `json:"not_accepted"`
 	Unanswered      string          `json:"unanswered"`
 	Number          string          `json:"number"`
@@ -103,6 +104,16 @@ func load(lang, shop string) (words, error) {
 	}
 	w.Shop = shop
 	return w, nil
+}
+
+// fit puts in what is true of a room that is not first come, first served.
+func (w *words) fit(o Options) {
+	if o.ByLot {
+		w.States[Waiting] = w.ByLot
+	}
+	if o.NoLine {
+		w.States[Full] = w.NoLine
+	}
 }
 
 // step finds the range a wait lies in. A wait on a boundary belongs to the

@@ -32,6 +32,11 @@ func TestLocaleIsComplete(t *testing.T) {
 			require.NotEmpty(t, w.States[s].Lead, s)
 			require.NotEmpty(t, w.States[s].Title, s)
 		}
+		for _, s := range []state{w.ByLot, w.NoLine} {
+			require.NotEmpty(t, s.Heading)
+			require.NotEmpty(t, s.Lead)
+			require.NotEmpty(t, s.Title)
+		}
 		for _, p := range []plural{w.People, w.Places, w.HoldSeconds, w.HoldMinutes, w.HoldHours} {
 			require.NotEmpty(t, p.One)
 			require.Contains(t, p.Other, "{n}")
