@@ -24,7 +24,7 @@ func (l *Line) sendClaims(ctx context.Context, asked []Holding) ([]Standing, err
 	if err != nil {
 		return nil, err
 	}
-	return r.standings(len(asked))
+	return l.standings(r, len(asked))
 }
 
 // sendRenewals runs renew for many passes.
@@ -39,7 +39,7 @@ func (l *Line) sendRenewals(ctx context.Context, asked []Holding) ([]Standing, e
 	if err != nil {
 		return nil, err
 	}
-	return r.standings(len(asked))
+	return l.standings(r, len(asked))
 }
 
 func (l *Line) sendEndings(ctx context.Context, asked []ending) ([]Standing, error) {
@@ -53,7 +53,7 @@ func (l *Line) sendEndings(ctx context.Context, asked []ending) ([]Standing, err
 	if err != nil {
 		return nil, err
 	}
-	return r.standings(len(asked))
+	return l.standings(r, len(asked))
 }
 
 // holders are the leases this gate has seen in Redis's answers, so that it can

@@ -18,6 +18,9 @@ func (l *Line) Move(ctx context.Context, sign Sign, to string) (Standing, error)
 		return Standing{}, err
 	}
 	s.Visitor, s.Joined = to, sign.Joined
+	if s.State == Waiting {
+		s.Seen = s.Room.Now
+	}
 	return l.told(s, sign.Ahead), nil
 }
 
@@ -32,5 +35,5 @@ func (l *Line) sendMoves(ctx context.Context, asked []moving) ([]Standing, error
 	if err != nil {
 		return nil, err
 	}
-	return r.standings(len(asked))
+	return l.standings(r, len(asked))
 }

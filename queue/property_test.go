@@ -48,8 +48,7 @@ func (s *steered) keep(cmd *redis.Cmd) *redis.Cmd {
 	}
 	s.moves = false
 	if header, ok := raw[0].([]any); ok {
-		if text, ok := header[1].(string); ok {
-			clock, _ := strconv.ParseInt(text, 10, 64)
+		if clock, ok := header[1].(int64); ok {
 			s.clocks = append(s.clocks, clock)
 		}
 	}

@@ -128,12 +128,8 @@ func (l *Line) run(ctx context.Context, script *redis.Script, show shown, args .
 	return answer, nil
 }
 
-// headerLength and standingLength are how many values room.lua's header() and
-// standing() return.
-const (
-	headerLength   = 13
-	standingLength = 12
-)
+// headerLength is how many values answers.lua's header() returns.
+const headerLength = 13
 
 // fields reads a script's list of texts and integers; the first value that is
 // not what it should be is kept and reported once, at the end.
@@ -162,6 +158,12 @@ func (f *fields) text() string {
 }
 
 func (f *fields) number() int64 {
+	if f.at < len(f.values) {
+		if n, ok := f.values[f.at].(int64); ok {
+			f.at++
+			return n
+		}
+	}
 	text := f.text()
 	if f.err != nil {
 		return 0
@@ -194,33 +196,52 @@ func parseReply(raw []any) (reply, error) {
 }
 
 // standings reads one standing for each of n visitors.
-func (r reply) standings(n int) ([]Standing, error) {
+func (l *Line) standings(r reply, n int) ([]Standing, error) {
 	if len(r.rest) != n {
 		return nil, fmt.Errorf("%w: %d standings for %d visitors", ErrReply, len(r.rest), n)
 	}
 	out := make([]Standing, n)
 	for i, raw := range r.rest {
 		values, ok := raw.([]any)
-		if !ok || len(values) != standingLength {
-			return nil, fmt.Errorf("%w: standing of %d values", ErrReply, len(values))
+		if !ok {
+			return nil, fmt.Errorf("%w: a standing is a %T", ErrReply, raw)
 		}
 		f := &fields{values: values}
-		s := Standing{
-			State: State(f.text()), Why: Why(f.text()), Refusal: Refusal(f.text()),
-			Place: f.number(), Ahead: f.number(), Poll: time.Duration(f.number()) * time.Millisecond,
-			Seen: f.number(), Due: f.number(), Room: r.room,
+		out[i] = l.standing(f, r.room)
+		if f.err == nil && f.at != len(values) {
+			f.err = fmt.Errorf("%w: standing of %d values", ErrReply, len(values))
 		}
-		admission := f.text()
-		lease := Lease{Admission: admission, Place: f.number(), End: f.number(), Started: f.number()}
 		if f.err != nil {
 			return nil, f.err
 		}
-		if s.State == Ready || s.State == Active {
-			lease.Until = r.room.Clock.Add(time.Duration(lease.End-r.room.Now) * time.Millisecond)
-			s.Lease = lease
-		}
-		s.Waiting = r.room.Waiting
-		out[i] = s
 	}
 	return out, nil
+}
+
+// standing reads what answers.lua wrote.
+func (l *Line) standing(f *fields, room Room) Standing {
+	s := Standing{State: State(f.text()), Room: room, Waiting: room.Waiting}
+	switch s.State {
+	case Away, Waiting:
+		s.Place, s.Ahead, s.Due = f.number(), f.number(), f.number()
+		s.Poll = l.pollFor(max(0, s.Ahead))
+		if s.Ahead < 0 { // before the draw it may be everybody
+			s.Poll = l.pollFor(room.Waiting)
+		}
+	case Ready, Active:
+		s.Place = f.number()
+		s.Lease = Lease{Place: s.Place, Admission: f.text(), End: f.number(), Started: f.number()}
+		s.Lease.Until = room.Clock.Add(time.Duration(s.Lease.End-room.Now) * time.Millisecond)
+		s.Poll = l.pollFor(0)
+	case Ended:
+		s.Place, s.Why = f.number(), Why(f.text())
+		f.text() // the admission that ended
+		s.Poll = l.pollFor(0)
+	case Unknown:
+		s.Refusal = Refusal(f.text())
+		s.Poll = l.pollFor(room.Waiting)
+	default:
+		f.err = fmt.Errorf("%w: state %q", ErrReply, s.State)
+	}
+	return s
 }

@@ -1,44 +1,47 @@
--- answers.lua: what a script tells. See room.lua.
+-- answers.lua: what a script tells. See room.lua. Numbers in answers are whole
+-- and below 2^53, so they leave as integers without being printed.
 
--- standing is what a visitor is told: state, why, refusal, place, ahead, poll,
--- seen, due, admission, lease place, lease end, lease start. Numbers as text;
--- ahead is -1 before the draw.
-local function standing(visitor, sign)
-  local lease = lease_of(visitor)
-  if lease then
-    return { lease.stage, '', '', int(lease.place), '0', int(poll_for(0)), '0', '0',
-      lease.admission, int(lease.place), int(lease.ends), int(lease.started) }
-  end
-  local part, place = where(visitor)
-  if not part then
-    return { '', '', '', '0', '0', int(poll_for(0)), '0', '0', '', '0', '0', '0' }
-  end
-  local ahead = distance(place)
-  local poll = poll_for(ahead)
+-- A standing begins with the state, which says what follows:
+--   away, waiting   place, ahead (-1 before the draw), due
+--   ready, active   place, admission, lease end, lease start
+--   ended           place, why, admission
+--   nothing         refusal, or nothing again when the line knows nobody
+-- The interval until the next poll follows from ahead: poll.go knows it.
+
+local function in_line(state, place, ahead, due)
   if undrawn(place) then ahead = -1 end
-  -- Also who is away is told until when the last sign counted: should Redis lose
-  -- its history now, the ticket proves the place by it.
-  local due = part == 'away' and redis.call('ZSCORE', AWAY, visitor) or redis.call('HGET', DUE, visitor)
-  local seen = 0
-  if sign then seen = now end
-  return { part == 'waiting' and 'waiting' or 'away', '', '', int(place), int(ahead), int(poll),
-    int(seen), int(tonumber(due or '0')), '', '0', '0', '0' }
+  return { state, place, ahead, due }
+end
+
+local function with_pass(lease)
+  return { lease.stage, lease.place, lease.admission, lease.ends, lease.started }
 end
 
 local function ended_standing(stay)
-  return { 'ended', stay.why, '', int(stay.place), '0', int(poll_for(0)), '0', '0', stay.admission or '', '0', '0', '0' }
+  return { 'ended', stay.place, stay.why, stay.admission or '' }
 end
 
 local function refused(why)
-  return { '', '', why, '0', '0', int(poll_for(1000000)), '0', '0', '', '0', '0', '0' }
+  return { '', why }
+end
+
+-- standing is what one visitor is told who was not part of this call's work.
+local function standing(visitor)
+  local lease = lease_of(visitor)
+  if lease then return with_pass(lease) end
+  local part, place = where(visitor)
+  if not part then return refused('') end
+  -- Also who is away is told until when the last sign counted: should Redis lose
+  -- its history now, the ticket proves the place by it.
+  local due = part == 'away' and redis.call('ZSCORE', AWAY, visitor) or redis.call('HGET', DUE, visitor)
+  return in_line(part == 'waiting' and 'waiting' or 'away', place, distance(place), tonumber(due or '0'))
 end
 
 -- header is what every answer begins with: the room at this moment.
 local function header()
-  return { int(now), int(clock), int(room.epoch), int(room.generation), room.state, int(people()),
-    int(redis.call('ZCOUNT', SLOTS, '(' .. int(now), '+inf') + reserved()), int(room.slots), int(room.rate), int(room.burst),
-    int(room.flow), int(room.thinning),
-    int(math.max(0, room.healed - now)) }
+  return { now, clock, room.epoch, room.generation, room.state, people(),
+    redis.call('ZCOUNT', SLOTS, '(' .. int(now), '+inf') + reserved(), room.slots, room.rate, room.burst,
+    room.flow, room.thinning, math.max(0, room.healed - now) }
 end
 
 fill()

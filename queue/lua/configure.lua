@@ -10,7 +10,7 @@
 local rate = tonumber(ARGV[3])
 if room.rate > 0 and rate > 0 and room.flow >= 0.8 * room.rate / 60 * 1000000 then
   room.flow = math.floor(room.flow * rate / room.rate)
-  redis.call('HSET', ROOM, 'flow', int(room.flow))
+  redis.call('HSET', ROOM, 'flow', room.flow)
 end
 room.slots, room.rate, room.burst = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 room.state = ARGV[5]
@@ -19,6 +19,6 @@ if room.rate > 0 and not room.tokens then
 elseif room.rate > 0 then
   room.tokens = math.min(room.tokens, room.burst * TOKEN)
 end
-redis.call('HSET', ROOM, 'slots', int(room.slots), 'rate', int(room.rate), 'burst', int(room.burst), 'state', room.state)
+redis.call('HSET', ROOM, 'slots', room.slots, 'rate', room.rate, 'burst', room.burst, 'state', room.state)
 save()
 return { header() }

@@ -16,37 +16,58 @@ local function unproven_allowed()
   return redis.call('SCARD', UNPROVEN) < math.max(1, math.floor(room.slots / 4))
 end
 
+-- at_once tells whether one more may come in at once; once it is no, it stays no
+-- for the rest of the call.
+local no_more = false
 local function at_once()
-  return waiting_n == 0 and affordable() > fresh_n and unproven_allowed() and room_for(fresh_n + 1)
+  no_more = no_more or not (waiting_n == 0 and affordable() > fresh_n and unproven_allowed() and room_for(fresh_n + 1))
+  return not no_more
 end
 
-local function join(visitor)
-  if redis.call('HEXISTS', LEASES, visitor) == 1 or where(visitor) then return standing(visitor) end
+-- new_place is a newcomer's answer, and what is still to be written of it.
+local function new_place(visitor, places, dues)
+  local ahead = people()
+  local place = call.method == 'random' and drawn_place(visitor) or next_place()
+  local due = first_due(ahead)
+  places[#places + 1] = place
+  places[#places + 1] = visitor
+  dues[#dues + 1] = visitor
+  dues[#dues + 1] = due
+  fresh_n = fresh_n + 1
+  add('joined', 1)
+  return in_line('away', place, ahead, due)
+end
+
+local function newcomer(visitor, places, dues)
   if room.state == 'closed' or room.state == 'sold_out' then return refused(room.state) end
   if at_once() then
-    local place = next_place()
-    grant(visitor, place)
+    grant(visitor, next_place())
     redis.call('SADD', UNPROVEN, visitor)
     add('joined', 1)
-    return standing(visitor)
+    return with_pass(granted[visitor])
   end
   if call.method == 'reject' then return refused('full') end
   if call.max_waiting > 0 and people() >= call.max_waiting then return refused('full') end
-  local ahead = people()
-  local place = call.method == 'random' and drawn_place(visitor) or next_place()
-  local poll, due = poll_for(ahead), first_due(ahead)
-  if undrawn(place) then ahead = -1 end
-  redis.call('ZADD', FRESH, int(place), visitor)
-  redis.call('HSET', DUE, visitor, int(due))
-  fresh_n = fresh_n + 1
-  add('joined', 1)
-  return { 'away', '', '', int(place), int(ahead), int(poll), '0', int(due), '', '0', '0', '0' }
+  return new_place(visitor, places, dues)
 end
 
-sweep_fresh(PAGE + #ARGV)
-local answers = { false }
-for i = 2, #ARGV do
-  answers[i] = join(ARGV[i])
+sweep_fresh()
+local answers, told = { false }, {}
+for from = 2, #ARGV, PAGE do
+  local page, places, dues = {}, {}, {}
+  for i = from, math.min(from + PAGE - 1, #ARGV) do page[#page + 1] = ARGV[i] end
+  local leases, parts = find(page)
+  for i = 1, #page do
+    local visitor = page[i]
+    if not told[visitor] then -- twice in one call is one newcomer
+      told[visitor] = (leases[i] or parts[i]) and standing(visitor) or newcomer(visitor, places, dues)
+    end
+    answers[#answers + 1] = told[visitor]
+  end
+  if #places > 0 then
+    redis.call('ZADD', FRESH, unpack(places))
+    redis.call('HSET', DUE, unpack(dues))
+  end
 end
 save()
 answers[1] = header()

@@ -21,8 +21,8 @@ local function move(visitor, place, due, to)
   local _, own = where(to)
   if own and own <= at then return end
   leave_line(to)
-  redis.call('ZADD', WAITING, int(at), to)
-  redis.call('HSET', DUE, to, int(due_after(distance(at))))
+  redis.call('ZADD', WAITING, at, to)
+  redis.call('HSET', DUE, to, due_after(distance(at)))
   waiting_n = waiting_n + 1
   room.last = math.max(room.last, at)
 end
@@ -33,7 +33,7 @@ end
 admit(0)
 local answers = { false }
 for i = 2, #ARGV, 4 do
-  answers[#answers + 1] = standing(ARGV[i + 3], true)
+  answers[#answers + 1] = standing(ARGV[i + 3])
 end
 save()
 answers[1] = header()

@@ -4,9 +4,19 @@ local function people()
   return waiting_n + fresh_n
 end
 
+-- Newcomers stand behind nearly everybody: who is in front of the first of them
+-- need not be compared with the rest. Read once a call, when first asked for.
+local first_fresh
+
 local function ahead_of(place)
+  if not first_fresh then
+    local first = fresh_n > 0 and redis.call('ZRANGE', FRESH, 0, 0, 'WITHSCORES') or {}
+    first_fresh = tonumber(first[2] or 'inf') or math.huge
+  end
   local before = '(' .. int(place)
-  return redis.call('ZCOUNT', WAITING, '-inf', before) + redis.call('ZCOUNT', FRESH, '-inf', before)
+  local ahead = redis.call('ZCOUNT', WAITING, '-inf', before)
+  if place > first_fresh then ahead = ahead + redis.call('ZCOUNT', FRESH, '-inf', before) end
+  return ahead
 end
 
 -- poll_for is how long the one with so many people ahead may wait before the
@@ -86,6 +96,27 @@ local function where(visitor)
   return nil, nil
 end
 
+-- find tells the same of many visitors at once, at most PAGE: their lease records,
+-- and part and place of those in line; false where there is none.
+local function find(visitors)
+  local none = {}
+  local leases = slots_n > 0 and redis.call('HMGET', LEASES, unpack(visitors)) or none
+  local here = waiting_n > 0 and redis.call('ZMSCORE', WAITING, unpack(visitors)) or none
+  local fresh = fresh_n > 0 and redis.call('ZMSCORE', FRESH, unpack(visitors)) or none
+  local away = away_n > 0 and redis.call('HMGET', PLACE, unpack(visitors)) or none
+  local parts, places = {}, {}
+  for i = 1, #visitors do
+    if here[i] then
+      parts[i], places[i] = 'waiting', tonumber(here[i])
+    elseif fresh[i] then
+      parts[i], places[i] = 'fresh', tonumber(fresh[i])
+    elseif away[i] then
+      parts[i], places[i] = 'away', tonumber(away[i])
+    end
+  end
+  return leases, parts, places
+end
+
 local function leave_line(visitor)
   if redis.call('ZREM', WAITING, visitor) == 1 then
     waiting_n = waiting_n - 1
@@ -106,8 +137,8 @@ local function step_aside(from, overdue)
   for i = 1, #overdue, 3 do
     gone[#gone + 1] = overdue[i]
     places[#places + 1] = overdue[i]
-    places[#places + 1] = int(overdue[i + 1])
-    dues[#dues + 1] = int(overdue[i + 2])
+    places[#places + 1] = overdue[i + 1]
+    dues[#dues + 1] = overdue[i + 2]
     dues[#dues + 1] = overdue[i]
   end
   if #gone == 0 then return end
@@ -127,9 +158,9 @@ end
 -- sweep_fresh moves newcomers whose first sign is overdue aside. They stand in
 -- the order of their joins, so the first one still in time ends the search; only
 -- where lots are drawn it goes on.
-local function sweep_fresh(most)
-  local looked, kept = 0, 0
-  while fresh_n > kept and looked < most do
+local function sweep_fresh()
+  local kept = 0
+  while fresh_n > kept and spent < MOST do
     local page = redis.call('ZRANGE', FRESH, kept, kept + PAGE - 1, 'WITHSCORES')
     local names = {}
     for i = 1, #page, 2 do names[#names + 1] = page[i] end
@@ -147,25 +178,23 @@ local function sweep_fresh(most)
       end
     end
     step_aside(FRESH, overdue)
-    looked = looked + #names
-    if kept > 0 and call.method ~= 'random' then return false end
+    spent = spent + #names
+    if kept > 0 and call.method ~= 'random' then return end
   end
-  return fresh_n > kept
 end
 
 -- drop_away forgets those who stayed away for waiting_timeout.
-local function drop_away(most)
+local function drop_away()
   local before = '(' .. int(now - call.waiting_timeout)
-  local gone = redis.call('ZRANGEBYSCORE', AWAY, '-inf', before, 'LIMIT', 0, most)
-  for i = 1, #gone, PAGE do
-    local page = {}
-    for j = i, math.min(i + PAGE - 1, #gone) do page[#page + 1] = gone[j] end
-    redis.call('ZREM', AWAY, unpack(page))
-    redis.call('HDEL', PLACE, unpack(page))
-    redis.call('HDEL', LAPSES, unpack(page))
+  while away_n > 0 and spent < MOST do
+    local gone = redis.call('ZRANGEBYSCORE', AWAY, '-inf', before, 'LIMIT', 0, PAGE)
+    if #gone == 0 then return end
+    redis.call('ZREM', AWAY, unpack(gone))
+    redis.call('HDEL', PLACE, unpack(gone))
+    redis.call('HDEL', LAPSES, unpack(gone))
+    away_n = away_n - #gone
+    add('dropped', #gone)
+    spent = spent + #gone
   end
-  away_n = away_n - #gone
-  add('dropped', #gone)
-  return #gone == most
 end
 

@@ -25,8 +25,9 @@
 --   a visitor is in at most one of waiting, fresh, away and slots;
 --   due holds exactly the members of waiting and fresh, place those of away,
 --   leases those of slots, and unproven is a part of slots;
---   every number is an integer below 2^53, written by int() and never joined to
---   text in any other way (Redis prints large numbers in 14 digits otherwise).
+--   every number is an integer below 2^53; given to a command or returned it
+--   stays exact, but joined to text only through int() (Redis prints large
+--   numbers in 14 digits otherwise).
 -- All times are room time in milliseconds, a place is room time in microseconds.
 
 local ROOM, WAITING, FRESH, DUE = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
@@ -36,8 +37,8 @@ local GATES, SNAPSHOT = KEYS[13], KEYS[14]
 
 local TOKEN = 60000    -- one admission, in the bucket's unit: with it the refill of a millisecond is a whole number
 local PAGE = 100       -- members read at a time
-local MOST = 1000      -- members one call may touch
-local GRANTS = 250     -- admissions in one call: each costs ten times what looking at somebody does
+local MOST = 500       -- members one call may look at beside those it is about: about 2 ms
+local GRANT = 8        -- what an admission costs beside looking at somebody
 local NEAR = 1000      -- so many people ahead, and every poll is heard
 local LAST_LAPSE = 3   -- an unclaimed pass goes back to its place twice, then the stay ends
 local HEALING = 24000  -- how long a room that lost its history waits for what its gates and visitors know: the longest poll
@@ -83,6 +84,7 @@ local room = {
   thinning = number(19, 0), -- share of the waiting who go away in a second, in billionths
   born = number(20, 0),     -- 1 when the room began with nobody knowing of an earlier one
 }
+local spent = 0  -- members looked at so far, of MOST; an admission counts as GRANT of them
 local count = {} -- counters to add to at the end, by name
 local hints = {} -- visitors whose stay has taken a turn, for gates that hold their streams
 
@@ -177,16 +179,16 @@ end
 -- save writes the room back. Scripts call it last; those that must work in a
 -- full Redis have removed something before, which lets the rest of them through.
 local function save()
-  redis.call('HSET', ROOM, 'now', int(now), 'clock', int(clock), 'last', int(room.last),
-    'generation', int(room.generation), 'epoch', int(room.epoch), 'top', int(room.top), 'endno', int(room.endno),
-    'healed', int(room.healed), 'base', int(room.base), 'based', int(room.based), 'born', int(room.born))
+  redis.call('HSET', ROOM, 'now', now, 'clock', clock, 'last', room.last, 'generation', room.generation,
+    'epoch', room.epoch, 'top', room.top, 'endno', room.endno, 'healed', room.healed, 'base', room.base,
+    'based', room.based, 'born', room.born)
   if room.tokens then
-    redis.call('HSET', ROOM, 'tokens', int(room.tokens), 'filled', int(room.filled or now))
+    redis.call('HSET', ROOM, 'tokens', room.tokens, 'filled', room.filled or now)
   end
   for name, n in pairs(count) do
-    redis.call('HINCRBY', ROOM, name, int(n))
+    redis.call('HINCRBY', ROOM, name, n)
   end
-  redis.call('HSET', GATES, call.gate, int(now))
+  redis.call('HSET', GATES, call.gate, now)
   -- Hints only: nothing depends on one, and a user of Redis who may not publish
   -- loses nothing else.
   if #hints > 0 then redis.pcall('PUBLISH', ROOM, table.concat(hints, ' ')) end

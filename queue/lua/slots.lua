@@ -20,7 +20,7 @@ local function lease_of(visitor)
 end
 
 local function put_lease(visitor, lease)
-  redis.call('ZADD', SLOTS, int(lease.ends), visitor)
+  redis.call('ZADD', SLOTS, lease.ends, visitor)
   redis.call('HSET', LEASES, visitor,
     lease.stage .. ' ' .. lease.admission .. ' ' .. int(lease.place) .. ' ' .. int(lease.started))
 end
@@ -42,19 +42,22 @@ local function finish(visitor, place, admission, why)
   leave_line(visitor)
   redis.call('HDEL', LAPSES, visitor)
   room.endno = math.max(room.endno + 1, now * 1000)
-  redis.call('ZADD', ENDED, int(room.endno), visitor)
+  redis.call('ZADD', ENDED, room.endno, visitor)
   redis.call('HSET', ENDS, visitor, int(place) .. ' ' .. why .. ' ' .. admission)
   hints[#hints + 1] = visitor
   add(why, 1)
 end
 
--- end_of is how a stay ended that had this place or a later one, or nil.
-local function end_of(visitor, place)
-  local record = redis.call('HGET', ENDS, visitor)
+-- read_end is how a stay ended that had this place or a later one, or nil.
+local function read_end(record, place)
   if not record then return nil end
   local at, why, admission = string.match(record, '^(%S+) (%S+) (%S+)$')
   if tonumber(at) < place then return nil end
   return { place = tonumber(at), why = why, admission = admission }
+end
+
+local function end_of(visitor, place)
+  return read_end(redis.call('HGET', ENDS, visitor), place)
 end
 
 -- restore brings back the lease of a token that Redis does not know, or knows
@@ -94,8 +97,8 @@ local function give_back(visitor)
     return
   end
   drop_lease(visitor)
-  redis.call('ZADD', AWAY, int(now - 1), visitor)
-  redis.call('HSET', PLACE, visitor, int(lease.place))
+  redis.call('ZADD', AWAY, now - 1, visitor)
+  redis.call('HSET', PLACE, visitor, lease.place)
   away_n = away_n + 1
   add('lapsed', 1)
 end
@@ -123,34 +126,35 @@ end
 
 -- grant admits: a ready pass of one claim window. Its name follows from place
 -- and lapses, so that a second run of the same admission is the same admission.
+local granted = {} -- leases given in this call, by visitor
+
 local function grant(visitor, place)
   local lapsed = tonumber(redis.call('HGET', LAPSES, visitor) or '0')
-  put_lease(visitor, {
+  local lease = {
     stage = 'ready', admission = int(place) .. '.' .. int(lapsed), place = place,
     started = now, ends = now + call.claim_window,
-  })
+  }
+  put_lease(visitor, lease)
+  granted[visitor] = lease
   slots_n = slots_n + 1
   if now < room.based then room.base = room.base + 1 end
   take()
   room.top = math.max(room.top, place)
   room.admitted = room.admitted + 1
+  spent = spent + GRANT
   hints[#hints + 1] = visitor
   add('admitted', 1)
 end
 
 -- admit moves the front of the line: whoever is here and next gets a free slot
 -- while the bucket pays, whoever is overdue steps aside. It goes on until it has
--- seen `look` present people who could not be admitted, touches at most MOST
--- members and admits at most GRANTS; true means that it stopped at one of these
--- two bounds and should be called again.
+-- seen `look` present people who could not be admitted, or MOST is spent.
 local function admit(look)
-  local kept, looked, more = 0, 0, false
-  local paid = affordable()
-  local budget = math.min(paid, GRANTS)
-  while waiting_n > kept and looked < MOST do
-    if kept >= look and not (budget > 0 and could_hold(1)) then return false end
+  local kept = 0
+  local budget = affordable()
+  while waiting_n > kept and spent < MOST do
+    if kept >= look and not (budget > 0 and could_hold(1)) then return end
     local page = redis.call('ZRANGE', WAITING, kept, kept + PAGE - 1, 'WITHSCORES')
-    if #page == 0 then return false end
     local names = {}
     for i = 1, #page, 2 do names[#names + 1] = page[i] end
     local dues = redis.call('HMGET', DUE, unpack(names))
@@ -161,7 +165,7 @@ local function admit(look)
         overdue[#overdue + 1] = names[i]
         overdue[#overdue + 1] = place
         overdue[#overdue + 1] = due
-      elseif undrawn(place) then
+      elseif undrawn(place) or budget > 0 and spent >= MOST then
         stop = true
         break
       elseif budget > 0 and room_for(1) then
@@ -172,14 +176,12 @@ local function admit(look)
         budget = budget - 1
       else
         kept = kept + 1
-        more = budget == 0 and paid > GRANTS and could_hold(1)
-        if kept >= look or more then stop = true; break end
+        if kept >= look then stop = true; break end
       end
     end
     step_aside(WAITING, overdue)
-    looked = looked + #names
-    if stop then return more end
+    spent = spent + #names
+    if stop then return end
   end
-  return waiting_n > kept
 end
 

@@ -18,36 +18,41 @@ local function field(i) return tonumber(kept[i] or '0') end
 
 -- A lease that nobody wanted stays its holder's for as long again as it lasted,
 -- so that who comes back a little late finds it; then it is over.
-local function reap(most)
-  if healing() then return false end
+local function reap()
+  if healing() then return end
   local long = now - math.max(call.session, call.claim_window)
-  local expired = redis.call('ZRANGEBYSCORE', SLOTS, '-inf', int(long), 'LIMIT', 0, most)
+  local expired = redis.call('ZRANGEBYSCORE', SLOTS, '-inf', int(long), 'LIMIT', 0, PAGE)
   for i = 1, #expired do give_back(expired[i]) end
-  return #expired == most
+  spent = spent + #expired
 end
 
 -- Ends are kept as long as a ticket or token that they refute may be shown.
-local function forget_ends(most)
+local function forget_ends()
   local keep = math.max(call.waiting_timeout + 100000, call.session, call.claim_window)
-  local old = redis.call('ZRANGEBYSCORE', ENDED, '-inf', '(' .. int((now - keep) * 1000), 'LIMIT', 0, most)
-  if #old == 0 then return false end
-  redis.call('ZREM', ENDED, unpack(old))
-  redis.call('HDEL', ENDS, unpack(old))
-  return #old == most
+  local before = '(' .. int((now - keep) * 1000)
+  while spent < MOST do
+    local old = redis.call('ZRANGEBYSCORE', ENDED, '-inf', before, 'LIMIT', 0, PAGE)
+    if #old == 0 then return end
+    redis.call('ZREM', ENDED, unpack(old))
+    redis.call('HDEL', ENDS, unpack(old))
+    spent = spent + #old
+  end
 end
 
 -- sweep passes over the whole of waiting once a minute, so that the absent far
--- back are not counted either. The cursor is a place.
+-- back are not counted either. The cursor is a place; what time asks for and MOST
+-- does not allow is left for the call that follows at once.
 local function sweep()
   local cursor, swept = field(1), math.max(field(2), now - 60000)
   local share = math.ceil(waiting_n * (now - swept) / 60000)
-  local again = share > MOST
-  share = math.min(share, MOST)
   local looked = 0
-  while looked < share do
+  while looked < share and spent < MOST do
     local page = redis.call('ZRANGEBYSCORE', WAITING, '(' .. int(cursor), '+inf', 'WITHSCORES', 'LIMIT', 0,
       math.min(PAGE, share - looked))
-    if #page == 0 then cursor = 0; break end
+    if #page == 0 then
+      cursor, looked = 0, share
+      break
+    end
     local names, overdue = {}, {}
     for i = 1, #page, 2 do names[#names + 1] = page[i] end
     local dues = redis.call('HMGET', DUE, unpack(names))
@@ -62,10 +67,10 @@ local function sweep()
     end
     step_aside(WAITING, overdue)
     looked = looked + #names
+    spent = spent + #names
   end
-  if again then swept = swept + math.floor(MOST * 60000 / (waiting_n + 1)) else swept = now end
-  redis.call('HSET', ROOM, 'sweep', int(cursor), 'swept', int(swept))
-  return again
+  if looked < share then swept = swept + math.floor((now - swept) * looked / share) else swept = now end
+  redis.call('HSET', ROOM, 'sweep', cursor, 'swept', swept)
 end
 
 -- prune_gates forgets, once a minute, the gates that were not heard from for
@@ -76,11 +81,12 @@ local function prune_gates()
   for i = 1, #gates, 2 do
     if tonumber(gates[i + 1]) < now - call.waiting_timeout then redis.call('HDEL', GATES, gates[i]) end
   end
-  redis.call('HSET', ROOM, 'pruned', int(now))
+  redis.call('HSET', ROOM, 'pruned', now)
 end
 
--- measure follows two figures over about three quarters of a minute, the same for all gates:
--- admissions a second, and the share of the waiting who go away in a second.
+-- measure follows two figures over about three quarters of a minute, the same for
+-- all gates: admissions a second, and the share of the waiting who go away in a
+-- second.
 -- Only time in which people waited and could be admitted counts: a quiet hour or
 -- a pause says nothing about how fast a line moves.
 local function measure(waited, admitted, lost)
@@ -94,21 +100,20 @@ local function measure(waited, admitted, lost)
     room.flow = math.max(0, math.floor(room.flow + (flow - room.flow) * weight + 0.5))
     local share = (lost - field(7)) * 1000 / span / math.max(1, waiting_n) * 1000000000
     room.thinning = math.max(0, math.floor(room.thinning + (share - room.thinning) * weight + 0.5))
-    redis.call('HSET', ROOM, 'flow', int(room.flow), 'thinning', int(room.thinning))
+    redis.call('HSET', ROOM, 'flow', room.flow, 'thinning', room.thinning)
   end
-  redis.call('HSET', ROOM, 'measured', int(now), 'seen', int(seen), 'from', int(admitted), 'thinned', int(lost))
+  redis.call('HSET', ROOM, 'measured', now, 'seen', seen, 'from', admitted, 'thinned', lost)
 end
 
 -- snapshot is the line as gates need it to answer who is far back: the room,
 -- the highest place admitted, and pairs of place and people ahead, two per cent
 -- of the rank apart, and in the newest part of the line by tenths.
 local function snapshot()
-  local index, rank = {}, math.min(1000, math.max(1, waiting_n - 1))
+  local index, rank = {}, math.min(NEAR, math.max(1, waiting_n - 1))
   while rank < waiting_n do
     local at = redis.call('ZRANGE', WAITING, rank, rank, 'WITHSCORES')
     local place = tonumber(at[2])
-    local before = redis.call('ZCOUNT', FRESH, '-inf', '(' .. int(place))
-    index[#index + 1] = int(place) .. ' ' .. int(rank + before)
+    index[#index + 1] = int(place) .. ' ' .. int(ahead_of(place))
     rank = math.ceil(rank * 1.02)
   end
   for tenth = 0, 9 do
@@ -122,26 +127,26 @@ local function snapshot()
 end
 
 local waited = waiting_n > 0
-local second = math.max(PAGE, math.ceil(room.rate / 60))
-local again = sweep_fresh(MOST)
-again = reap(PAGE) or again
-again = admit(math.min(second, MOST)) or again
-again = sweep() or again
-if not healing() then again = drop_away(MOST) or again end
-again = forget_ends(MOST) or again
+sweep_fresh()
+reap()
+admit(math.min(MOST, math.max(PAGE, math.ceil(room.rate / 60)))) -- as many as one second admits
+sweep()
+if not healing() then drop_away() end
+forget_ends()
 measure(waited and waiting_n > 0, room.admitted, field(8) + (count.stepped or 0) - field(9) + field(10))
 
-local answer = { false, again and 1 or 0, '' }
+local answer = { false, spent >= MOST and 1 or 0, '' }
 local made = field(3)
-if now - made >= 400 or redis.call('EXISTS', SNAPSHOT) == 0 then
+-- A call that has swept much leaves the snapshot to the next, within its age.
+if now - made >= (spent < MOST and 400 or 800) or redis.call('EXISTS', SNAPSHOT) == 0 then
   made = now
   redis.call('SET', SNAPSHOT, snapshot())
-  redis.call('HSET', ROOM, 'made', int(made))
+  redis.call('HSET', ROOM, 'made', made)
 end
 if tonumber(ARGV[4]) ~= made then answer[3] = redis.call('GET', SNAPSHOT) end
 local ends = redis.call('ZRANGEBYSCORE', ENDED, '(' .. ARGV[2], '+inf', 'WITHSCORES', 'LIMIT', 0, tonumber(ARGV[3]))
 for i = 1, #ends, 2 do
-  answer[#answer + 1] = int(tonumber(ends[i + 1]))
+  answer[#answer + 1] = tonumber(ends[i + 1])
   answer[#answer + 1] = ends[i]
   answer[#answer + 1] = redis.call('HGET', ENDS, ends[i]) or ''
 end

@@ -10,46 +10,99 @@
 -- void when its stay ended, when a reset came after it, or when its holder was
 -- silent for waiting_timeout after it was due.
 
-local function sign(visitor, place, due)
-  if redis.call('HEXISTS', LEASES, visitor) == 1 then
-    redis.call('SREM', UNPROVEN, visitor)
-    return nil
-  end
-  local stay = end_of(visitor, place)
+-- Who is in front of this place is near: every poll is heard, and nobody need be
+-- counted to know it.
+local near = math.huge
+if people() > NEAR then
+  local at = redis.call('ZRANGE', WAITING, NEAR - 1, NEAR - 1, 'WITHSCORES')
+  near = tonumber(at[2] or '0')
+end
+
+-- void tells why a ticket is worth nothing, or nil.
+local function void(place, due, part, record)
+  local stay = read_end(record, place)
   if stay then return stay end
-  if place < room.generation then return { place = place, why = 'expired' } end
-  local part, at = where(visitor)
-  if not part and due + call.waiting_timeout < now then return { place = place, why = 'expired' } end
-  at = math.min(at or place, place)
-  if part == 'away' then
-    redis.call('ZREM', AWAY, visitor)
-    redis.call('HDEL', PLACE, visitor)
-    away_n = away_n - 1
-  elseif part == 'fresh' then
-    redis.call('ZREM', FRESH, visitor)
-    fresh_n = fresh_n - 1
+  if place < room.generation or not part and due + call.waiting_timeout < now then
+    return { place = place, why = 'expired' }
   end
-  if part ~= 'waiting' then
-    waiting_n = waiting_n + 1
-    if part ~= 'fresh' then add('returned', 1) end
-  end
-  redis.call('ZADD', WAITING, int(at), visitor)
-  -- The same for everybody near the front: a small room need not count.
-  local ahead = people() > NEAR and distance(at) or 0
-  redis.call('HSET', DUE, visitor, int(due_after(ahead)))
-  room.last = math.max(room.last, at)
   return nil
 end
 
-local void = {}
-for i = 2, #ARGV, 3 do
-  void[i] = sign(ARGV[i], tonumber(ARGV[i + 1]), tonumber(ARGV[i + 2]))
+local heard = {} -- of each visitor: {place, due, people ahead if far}, or what an answer is made of
+
+-- come_in notes one sign of life and what is to be written for it.
+local function come_in(visitor, part, at, write)
+  local ahead = at > near and distance(at) or nil
+  local due = due_after(ahead or 0)
+  if part ~= 'waiting' then
+    waiting_n = waiting_n + 1
+    if part == 'fresh' then
+      fresh_n = fresh_n - 1
+      write.fresh[#write.fresh + 1] = visitor
+    else
+      add('returned', 1)
+      if part == 'away' then
+        away_n = away_n - 1
+        write.away[#write.away + 1] = visitor
+      end
+    end
+  end
+  write.places[#write.places + 1] = at
+  write.places[#write.places + 1] = visitor
+  write.dues[#write.dues + 1] = visitor
+  write.dues[#write.dues + 1] = due
+  room.last = math.max(room.last, at)
+  heard[visitor] = { at = at, due = due, ahead = ahead }
+end
+
+local function write_down(write)
+  if #write.fresh > 0 then redis.call('ZREM', FRESH, unpack(write.fresh)) end
+  if #write.away > 0 then
+    redis.call('ZREM', AWAY, unpack(write.away))
+    redis.call('HDEL', PLACE, unpack(write.away))
+  end
+  if #write.places > 0 then
+    redis.call('ZADD', WAITING, unpack(write.places))
+    redis.call('HSET', DUE, unpack(write.dues))
+  end
+end
+
+local voids = {}
+for from = 2, #ARGV, 3 * PAGE do
+  local visitors = {}
+  local last = math.min(from + 3 * PAGE - 1, #ARGV)
+  for i = from, last, 3 do visitors[#visitors + 1] = ARGV[i] end
+  local leases, parts, places = find(visitors)
+  local ends = redis.call('HMGET', ENDS, unpack(visitors))
+  local write = { fresh = {}, away = {}, places = {}, dues = {} }
+  for n = 1, #visitors do
+    local i = from + 3 * (n - 1)
+    local visitor, place = visitors[n], tonumber(ARGV[i + 1])
+    if leases[n] then
+      redis.call('SREM', UNPROVEN, visitor)
+    else
+      voids[i] = void(place, tonumber(ARGV[i + 2]), parts[n], ends[n])
+      -- Two tickets of one visitor in one call are one sign.
+      if not voids[i] and not heard[visitor] then
+        come_in(visitor, parts[n], math.min(places[n] or place, place), write)
+      end
+    end
+  end
+  write_down(write)
 end
 admit(0)
-local answers = { false }
-for i = 2, #ARGV, 3 do
-  answers[#answers + 1] = void[i] and ended_standing(void[i]) or standing(ARGV[i], true)
+
+local function answer(i)
+  local visitor = ARGV[i]
+  if voids[i] then return ended_standing(voids[i]) end
+  if granted[visitor] then return with_pass(granted[visitor]) end
+  local known = heard[visitor]
+  if not known then return standing(visitor) end
+  return in_line('waiting', known.at, known.ahead or distance(known.at), known.due)
 end
+
+local answers = { false }
+for i = 2, #ARGV, 3 do answers[#answers + 1] = answer(i) end
 save()
 answers[1] = header()
 return answers
