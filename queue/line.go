@@ -87,8 +87,15 @@ func (l *Line) Join(ctx context.Context, a Arrival) (Standing, error) {
 		return Standing{}, err
 	}
 	s.Visitor = a.Visitor
-	s.Joined = s.Room.Clock
+	s.Joined = joined(s)
 	return l.told(s, -1), nil
+}
+
+// joined is when a place was taken, as far as the place tells: it is room time in
+// microseconds unless lots are drawn or the sequence ran ahead.
+func joined(s Standing) time.Time {
+	ago := time.Duration(s.Room.Now-s.Place/1000) * time.Millisecond
+	return s.Room.Clock.Add(-max(0, ago))
 }
 
 // Touch records a sign of life of a ticket's holder and tells the standing. It
@@ -234,7 +241,7 @@ func (l *Line) callHeader(show shown) call {
 		Gate: l.opts.Gate, Method: string(l.opts.Method), DrawKey: hex.EncodeToString(l.opts.DrawKey), Highest: show.highest, Latest: show.latest, Earliest: show.earliest,
 		Session: l.opts.Session.Milliseconds(), SessionMax: l.opts.SessionMax.Milliseconds(),
 		ClaimWindow: l.opts.ClaimWindow.Milliseconds(), PresenceWindow: l.opts.PresenceWindow.Milliseconds(),
-		WaitingTimeout: l.opts.WaitingTimeout.Milliseconds(), MaxWaiting: l.opts.MaxWaiting,
+		WaitingTimeout: l.opts.WaitingTimeout.Milliseconds(), MaxWaiting: l.opts.MaxWaiting, Renewal: !l.opts.DisableRenewal,
 	}
 	if k := l.known.Load(); k != nil {
 		c.Now, c.Epoch, c.Holding = k.room.Now, k.room.Epoch, k.room.Holding

@@ -309,6 +309,17 @@ func TestARoomLeftAloneIsEmptyAgain(t *testing.T) {
 	})
 }
 
+func TestASessionThatIsNotRenewedIsOverAtItsEnd(t *testing.T) {
+	onEach(t, func(t *testing.T, rdb *redis.Client) {
+		line := newLine(t, rdb, func(o *queue.Options) { o.DisableRenewal = true })
+		active := enter(t, line, 1, 1)[0]
+		advance(t, line, rdb, 6*time.Minute)
+		over := claim(t, line, active)
+		require.Equal(t, queue.Ended, over.State, "nobody wants the slot, and still it is over")
+		require.Equal(t, queue.Expired, over.Why)
+	})
+}
+
 func TestASessionEndsAtItsMaximum(t *testing.T) {
 	onEach(t, func(t *testing.T, rdb *redis.Client) {
 		line := newLine(t, rdb, func(o *queue.Options) { o.SessionMax = 12 * time.Minute })

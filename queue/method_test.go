@@ -138,6 +138,17 @@ func TestAPlaceMovesToThePersonOnce(t *testing.T) {
 	})
 }
 
+func TestMovingToOneselfIsALookup(t *testing.T) {
+	onEach(t, func(t *testing.T, rdb *redis.Client) {
+		line := newLine(t, rdb, nil)
+		enter(t, line, 1, 2)
+		s := join(t, line, 10)
+		require.Equal(t, queue.Away, move(t, line, s, 10).State, "no sign of life")
+		require.Equal(t, s.Place, move(t, line, s, 10).Place)
+		require.Equal(t, queue.Unknown, move(t, line, queue.Standing{Visitor: visitor(11)}, 11).State)
+	})
+}
+
 func TestAPassDoesNotMove(t *testing.T) {
 	onEach(t, func(t *testing.T, rdb *redis.Client) {
 		line := newLine(t, rdb, nil)

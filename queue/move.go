@@ -12,6 +12,7 @@ type moving struct {
 // same person, and tells where that one stands: at this place, or at an earlier
 // one of their own. Nothing moves when the ticket's stay has ended or became a
 // pass. The standing's State is Unknown when the other visitor has no place.
+// Moved to itself a place stays as it is: so a visitor is looked up.
 func (l *Line) Move(ctx context.Context, sign Sign, to string) (Standing, error) {
 	s, err := l.moves.ask(ctx, moving{Sign: sign, to: to})
 	if err != nil {

@@ -39,6 +39,7 @@ type Options struct {
 
 	Session        time.Duration // lease of an active visitor; 5 min when 0
 	SessionMax     time.Duration // absolute end after the claim; 0 means none
+	DisableRenewal bool          // a session ends after Session, active or not
 	ClaimWindow    time.Duration // how long a ready pass is kept for its visitor; 90 s when 0
 	PresenceWindow time.Duration // how late a sign of life may be; 10 s when 0
 	WaitingTimeout time.Duration // how long the place of an absent visitor is kept; 30 min when 0

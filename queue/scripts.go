@@ -80,6 +80,7 @@ type call struct {
 	DrawKey        string `json:"draw_key"`
 	Session        int64  `json:"session"`
 	SessionMax     int64  `json:"session_max"`
+	Renewal        bool   `json:"renewal"`
 	ClaimWindow    int64  `json:"claim_window"`
 	PresenceWindow int64  `json:"presence_window"`
 	WaitingTimeout int64  `json:"waiting_timeout"`

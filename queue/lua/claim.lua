@@ -7,7 +7,8 @@
 -- Repeatable: who claimed already gets the same lease again, so an answer that
 -- was lost can be asked for once more. Only the very admission counts; a slot
 -- given on is never revived. A lease past its end that nobody wanted is still
--- its holder's, and the session starts anew from now. A token of a lost epoch
+-- its holder's, and the session starts anew from now; unless sessions are not
+-- renewed, where it is over. A token of a lost epoch
 -- brings its lease back.
 
 local function claim(visitor, admission, place, stage, ends, epoch)
@@ -18,6 +19,9 @@ local function claim(visitor, admission, place, stage, ends, epoch)
       add('claimed', 1)
     elseif lease.ends > now then
       return standing(visitor)
+    elseif not call.renewal then
+      finish(visitor, lease.place, lease.admission, 'expired')
+      return ended_standing({ place = lease.place, why = 'expired', admission = admission })
     end
     lease.ends = now + call.session
     if call.session_max > 0 then lease.ends = math.min(lease.ends, lease.started + call.session_max) end

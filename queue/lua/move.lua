@@ -4,6 +4,7 @@
 -- ARGV[2…] visitor, place, due of each ticket, and the visitor to move it to
 -- returns {header, standing…}, one standing of the new owner for each
 --
+-- Moving to oneself changes nothing and tells where one stands.
 -- Idempotent: a move is an end of the first visitor's stay, and an ended stay has
 -- nothing to move. If both have a place the earlier one stays. A pass is not
 -- moved: it belongs to who holds it. A place older than a stay that the new owner
