@@ -24,11 +24,11 @@ run: build ## Gate, small shop and embedded Redis on this machine, e.g. make run
 	$(BIN) demo $(ARGS)
 
 test: ## Run every test; first installs what is missing (Debian, as root) or says what to install
-	@.ci/need gcc redis-server git
+	@.ci/need gcc redis-server git curl
 	$(GO) test -timeout 5m ./...
 
 race: ## Run every test under the race detector
-	@.ci/need gcc redis-server git
+	@.ci/need gcc redis-server git curl
 	CGO_ENABLED=1 $(GO) test -race -timeout 10m ./...
 
 bench: ## Measure what a gate carries (not in this version)

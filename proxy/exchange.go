@@ -100,7 +100,6 @@ func (x *exchange) ask(question func(ctx context.Context, l Line) (queue.Standin
 		x.redis, x.redisDone = context.WithTimeout(context.WithoutCancel(x.r.Context()), x.g.redisTimeout)
 	}
 	st, err := question(x.redis, x.room.Line)
-	x.room.away.Store(err != nil)
 	if err == nil {
 		return st, nil
 	}

@@ -297,6 +297,12 @@ func (l *fakeLine) Now() (int64, bool) {
 	return l.now.UnixMilli(), !l.mute
 }
 
+func (l *fakeLine) Up() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.down == nil
+}
+
 func (l *fakeLine) Room() (queue.Room, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -40,8 +40,6 @@ type room struct {
 	entry    string // where a person goes who has no way back
 	polls    *pollGuard
 	inFlight atomic.Int64
-	// away is set while the last question to Redis got no answer.
-	away atomic.Bool
 }
 
 // New returns the gate that o describes, or an error that names everything that

@@ -129,6 +129,7 @@ func (x *exchange) standAsPerson(join bool) (st queue.Standing, joined bool, err
 		switch {
 		case ended:
 			over = queue.Standing{Visitor: sign.Visitor, State: queue.Ended, Why: why}
+			over.Room, _ = x.room.Line.Room()
 		case sign.Visitor != x.person:
 			search = sign
 		default:

@@ -71,6 +71,7 @@ func (x *exchange) stand(join bool) (st queue.Standing, joined bool, err error) 
 		visitor = sign.Visitor
 		if why, ended := x.room.Line.Ended(sign.Visitor, sign.Place); ended {
 			st = queue.Standing{Visitor: visitor, State: queue.Ended, Why: why}
+			st.Room, _ = x.room.Line.Room()
 		} else if st, err = x.ask(func(ctx context.Context, l Line) (queue.Standing, error) { return l.Touch(ctx, sign) }); err != nil {
 			return st, false, err
 		}

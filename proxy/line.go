@@ -43,6 +43,9 @@ type Line interface {
 	// Now estimates the room time in milliseconds without Redis; false before
 	// the first answer of Redis.
 	Now() (int64, bool)
+	// Up tells whether Redis answered the last call, which is seldom older than
+	// half a second.
+	Up() bool
 	// Room tells the last known counts and state without Redis; false before
 	// the first answer of Redis.
 	Room() (queue.Room, bool)

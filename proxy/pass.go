@@ -60,10 +60,10 @@ func (x *exchange) byPass() bool {
 }
 
 // strictlyAway reports whether the room is strict and Redis does not answer.
-// While the last question got no answer it asks again, so that somebody notices
-// when Redis is back.
+// While the last call got no answer it asks again, so that nobody is refused for
+// one that was lost.
 func (x *exchange) strictlyAway(h held) bool {
-	if x.room.OnRedisError != OnRedisErrorStrict || !x.room.away.Load() {
+	if x.room.OnRedisError != OnRedisErrorStrict || x.room.Line.Up() {
 		return false
 	}
 	_, err := x.ask(func(ctx context.Context, l Line) (queue.Standing, error) { return l.Renew(ctx, holding(h.pass)) })

@@ -118,9 +118,11 @@ func (s *Server) httpServer(base context.Context, h http.Handler, name string) *
 		ReadHeaderTimeout: readHeaderTimeout,
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeaderBytes,
-		BaseContext:       func(net.Listener) context.Context { return base },
-		ConnState:         s.tunnels.watch,
-		ErrorLog:          slog.NewLogLogger(s.opts.Log.With("listener", name).Handler(), slog.LevelWarn),
+		// OPTIONS * is the gate's to refuse.
+		DisableGeneralOptionsHandler: true,
+		BaseContext:                  func(net.Listener) context.Context { return base },
+		ConnState:                    s.tunnels.watch,
+		ErrorLog:                     slog.NewLogLogger(s.opts.Log.With("listener", name).Handler(), slog.LevelWarn),
 	}
 }
 

@@ -146,7 +146,7 @@ func (x *exchange) stranger() statusDoc {
 	d := statusDoc{Room: x.room.Name, Status: statusNotEntered, RoomState: stateDegraded, Message: x.room.Page.Message}
 	if known, ok := x.room.Line.Room(); ok {
 		d.Waiting = new(known.Waiting)
-		if !x.room.away.Load() {
+		if x.room.Line.Up() {
 			d.RoomState = roomState(known.State)
 		}
 	}

@@ -43,10 +43,10 @@ func (l *Line) sendRenewals(ctx context.Context, asked []Holding) ([]Standing, e
 }
 
 func (l *Line) sendEndings(ctx context.Context, asked []ending) ([]Standing, error) {
-	args := make([]any, 0, 5*len(asked))
+	args := make([]any, 0, 7*len(asked))
 	var show shown
 	for _, e := range asked {
-		args = append(args, e.Visitor, e.Admission, e.Place, string(e.why), e.Epoch)
+		args = append(args, e.Visitor, e.Admission, e.Place, string(e.why), stage(e.Active), e.End, e.Epoch)
 		show.add(e.Place, e.Epoch)
 	}
 	r, err := l.run(ctx, l.scripts.finish, show, args...)

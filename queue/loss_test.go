@@ -272,3 +272,19 @@ func TestAnOlderCopyDoesNotShortenALease(t *testing.T) {
 	require.Equal(t, queue.Active, again.State)
 	require.Equal(t, active.Lease.Admission, again.Lease.Admission)
 }
+
+func TestAPassReleasedRightAfterALossFreesItsSlot(t *testing.T) {
+	onEach(t, func(t *testing.T, rdb *redis.Client) {
+		line := newLine(t, rdb, func(o *queue.Options) { o.Limits.Slots = 1 })
+		inside := enter(t, line, 1, 1)[0]
+		waiting := touch(t, line, join(t, line, 2))
+		require.NoError(t, rdb.FlushAll(t.Context()).Err())
+		// Before anything was written back.
+		over := release(t, line, inside)
+		require.Equal(t, queue.Released, over.Why)
+		turn(t, line)
+		require.Zero(t, touch(t, line, waiting).Room.Holding, "nothing is reserved for who has left")
+		advance(t, line, rdb, 25*time.Second)
+		require.Equal(t, queue.Ready, touch(t, line, waiting).State)
+	})
+}

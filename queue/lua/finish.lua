@@ -1,7 +1,7 @@
 -- finish.lua: stays end, many in one call: somebody left, or a pass was given back.
 -- KEYS    as room.lua
--- ARGV[2…] visitor, admission, place, why, epoch of each; an empty admission
---          means whatever the visitor holds, a place or a pass
+-- ARGV[2…] visitor, admission, place, why, stage, end, epoch of each; an empty
+--          admission means whatever the visitor holds, a place or a pass
 -- returns {header, standing…}, one standing for each in order
 --
 -- Idempotent: one end is one record and frees its slot once; repeated, it tells
@@ -9,12 +9,14 @@
 -- admission of the same visitor is not touched, nor is a later stay by leaving
 -- an earlier place (place 0 means whatever there is). What Redis does not know is
 -- recorded all the same, so that no ticket brings it back; a pass of a lost epoch
--- also ends the place that an older copy of Redis has for its holder. The next
+-- gives its slot back as if Redis still knew of it, and also ends the place that
+-- an older copy of Redis has for its holder. The next
 -- person gets the slot in the same call. It removes before it writes, so that
 -- leaving works in a Redis that is out of memory.
 
-local function over(visitor, admission, place, why, epoch)
+local function over(visitor, admission, place, why, stage, ends, epoch)
   local lease = lease_of(visitor)
+  if not lease and admission ~= '' then lease = restore(visitor, stage, admission, place, ends, epoch) end
   local part, at = where(visitor)
   local whole = admission == '' and (place == 0 or place >= (lease and lease.place or at or 0))
   if lease and (whole or admission == lease.admission) then
@@ -30,8 +32,9 @@ local function over(visitor, admission, place, why, epoch)
 end
 
 local answers = { false }
-for i = 2, #ARGV, 5 do
-  local stay = over(ARGV[i], ARGV[i + 1], tonumber(ARGV[i + 2]), ARGV[i + 3], tonumber(ARGV[i + 4]))
+for i = 2, #ARGV, 7 do
+  local stay = over(ARGV[i], ARGV[i + 1], tonumber(ARGV[i + 2]), ARGV[i + 3], ARGV[i + 4], tonumber(ARGV[i + 5]),
+    tonumber(ARGV[i + 6]))
   answers[#answers + 1] = stay and ended_standing(stay) or standing(ARGV[i])
 end
 admit(0)
