@@ -15,13 +15,14 @@
 -- leaving works in a Redis that is out of memory.
 
 local function over(visitor, admission, place, why, stage, ends, epoch)
+  local part, at = where(visitor)
   local lease = lease_of(visitor)
   if not lease and admission ~= '' then lease = restore(visitor, stage, admission, place, ends, epoch) end
-  local part, at = where(visitor)
   local whole = admission == '' and (place == 0 or place >= (lease and lease.place or at or 0))
   if lease and (whole or admission == lease.admission) then
-    finish(visitor, lease.place, lease.admission, why)
-    return { place = lease.place, why = why, admission = lease.admission }
+    at = math.max(lease.place, at or 0)
+    finish(visitor, at, lease.admission, why)
+    return { place = at, why = why, admission = lease.admission }
   end
   local stay = end_of(visitor, place)
   if stay then return stay end
