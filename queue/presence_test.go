@@ -158,3 +158,47 @@ func TestAFarFaithfulPollerIsNeverAbsentAndStaysAheadOfFresherPeople(t *testing.
 	require.Less(t, heard, asked/2, "most polls of somebody far back cost Redis nothing (%d of %d heard)", heard, asked)
 	t.Logf("%d polls, %d heard by Redis", asked, heard)
 }
+
+// What a gate answers by itself, from an index of the line, is at most two per
+// cent of the rank off.
+func TestThePlaceOfSomebodyFarBackIsAtMostTwoPerCentOff(t *testing.T) {
+	rdb := queuetest.Real(t)
+	line := newLine(t, rdb, func(o *queue.Options) { o.PresenceWindow = time.Hour })
+	enter(t, line, 1, 2)
+	const people = 12_000
+	standings := make([]queue.Standing, people)
+	crowd(t, people, func(i int) (err error) {
+		if standings[i], err = line.Join(context.Background(), queue.Arrival{Visitor: visitor(1000 + i)}); err == nil {
+			standings[i], err = line.Touch(context.Background(), sign(standings[i]))
+		}
+		return err
+	})
+	for again := true; again; {
+		var err error
+		again, err = line.Tick(t.Context())
+		require.NoError(t, err)
+	}
+	advance(t, line, rdb, time.Second)
+	_, err := line.Tick(t.Context())
+	require.NoError(t, err)
+	alone, worst := 0, 0.0
+	for i := 0; i < people; i += 37 {
+		exact, err := rdb.ZRank(t.Context(), line.Keys()[1], standings[i].Visitor).Result()
+		require.NoError(t, err)
+		ticket := sign(standings[i])
+		ticket.Ahead = -1
+		s, err := line.Touch(t.Context(), ticket)
+		require.NoError(t, err)
+		off := float64(max(s.Ahead-exact, exact-s.Ahead))
+		if s.Seen > 0 {
+			require.Zero(t, off, "Redis is exact, at %d", exact)
+			continue
+		}
+		require.GreaterOrEqual(t, exact, int64(900), "the front is never estimated")
+		alone++
+		worst = max(worst, off/float64(exact))
+	}
+	require.Greater(t, alone, 200)
+	require.LessOrEqual(t, worst, 0.02)
+	t.Logf("%d answered without Redis, at most %.2f %% off", alone, 100*worst)
+}

@@ -146,11 +146,16 @@ local function healing()
 end
 
 -- The bucket: full at burst, refilled by rate - burst + 1 a minute, so that any
--- minute sees at most rate admissions. See take().
+-- minute sees at most rate admissions. See take(). While nobody may be admitted
+-- nothing is saved up: a pause must not end in a burst.
 local function fill()
   if room.rate == 0 then return end
   local full = room.burst * TOKEN
   if not room.tokens then room.tokens = full end
+  if room.state ~= 'open' and room.state ~= '' then
+    room.tokens, room.filled = 0, now
+    return
+  end
   room.filled = room.filled or now
   local gained = math.max(0, now - room.filled) * (room.rate - room.burst + 1)
   room.tokens = math.min(full, room.tokens + gained)
