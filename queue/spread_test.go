@@ -23,17 +23,14 @@ func TestAPauseEndsWithoutABurst(t *testing.T) {
 		limits := func(o *queue.Options) { o.Limits = queue.Limits{PerMinute: 600, Burst: 10} }
 		open := newLine(t, rdb, limits)
 		enter(t, open, 1000, 10) // the burst of the beginning
-		var line []queue.Standing
-		for n := range 30 {
-			if s := touch(t, open, join(t, open, n)); s.State == queue.Waiting { // else time has earned one more
-				line = append(line, s)
-			}
-		}
-		require.NotEmpty(t, line)
 		paused := newLine(t, rdb, func(o *queue.Options) {
 			limits(o)
 			o.QueueAll = true
 		})
+		var line []queue.Standing
+		for n := range 30 {
+			line = append(line, touch(t, paused, join(t, paused, n)))
+		}
 		for range 5 {
 			advance(t, paused, rdb, 5*time.Second)
 			for i := range line {
