@@ -1,0 +1,442 @@
+package main_test
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"net/http/cookiejar"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/queuegate/queuegate/token"
+)
+
+const (
+	// impatience is when a person gives a gate up and asks another one, as a
+	// balancer would for them.
+	impatience = 2 * time.Second
+	// breath is how long a person waits after a request that was not answered.
+	breath = 150 * time.Millisecond
+)
+
+// The requests of the crowd say who sent them and when; the shop notes it.
+const (
+	headerPerson = "X-Audit-Person"
+	headerSent   = "X-Audit-Sent"
+	headerShop   = "X-Audit-Shop"
+)
+
+// ledger is the shop: it writes down what reaches it.
+type ledger struct {
+	start  time.Time
+	mu     sync.Mutex
+	visits []visit
+}
+
+// serve takes every order after a moment.
+func (l *ledger) serve(w http.ResponseWriter, r *http.Request) {
+	v := visit{
+		begin: time.Since(l.start), method: r.Method, path: r.URL.Path,
+		visitor: r.Header.Get("X-Queuegate-Visitor"), admission: r.Header.Get("X-Queuegate-Admission"),
+	}
+	v.person, _ = strconv.Atoi(r.Header.Get(headerPerson))
+	sent, _ := strconv.ParseInt(r.Header.Get(headerSent), 10, 64)
+	v.sent = at(sent)
+	_, _ = io.Copy(io.Discard, r.Body)
+	select {
+	case <-r.Context().Done():
+	case <-time.After(time.Duration(v.sent % at(60*time.Millisecond))):
+	}
+	w.Header().Set(headerShop, "1")
+	_, _ = io.WriteString(w, "welcome")
+	v.end = time.Since(l.start)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.visits = append(l.visits, v)
+}
+
+// of lists what reached the protected path of a room.
+func (l *ledger) of(path string) (visits []visit) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, v := range l.visits {
+		if strings.HasPrefix(v.path, path) {
+			visits = append(visits, v)
+		}
+	}
+	return visits
+}
+
+// manner is how somebody behaves.
+type manner string
+
+// The manners, and of how many in a hundred they are.
+const (
+	shops     manner = "shops"       // waits, makes a few requests, goes or gives the pass back
+	neverCame manner = "never came"  // waits, and does not take the pass up
+	leaves    manner = "leaves"      // gives the place up
+	vanishes  manner = "vanishes"    // polls a few times and is not heard of again
+	returns   manner = "returns"     // is away for a while and comes back
+	overstays manner = "overstays"   // tries the pass after the session as well
+	intrudes  manner = "pushes past" // knocks without a pass all the time
+)
+
+var manners = []struct {
+	manner manner
+	share  int
+}{{shops, 50}, {neverCame, 9}, {leaves, 8}, {vanishes, 8}, {returns, 9}, {overstays, 14}, {intrudes, 2}}
+
+func mannerOf(n int) manner {
+	for _, m := range manners {
+		if n -= m.share; n < 0 {
+			return m.manner
+		}
+	}
+	return shops
+}
+
+// roomPlan is one room of the audited fleet.
+type roomPlan struct {
+	name, limits             string
+	slots, perMinute, burst  int64
+	session                  time.Duration
+	claimWindow, presence    time.Duration
+	crowd                    int
+	arriveWithin, silentMost time.Duration
+}
+
+func (r roomPlan) yaml() string {
+	return fmt.Sprintf("  - {name: %s, protect: [{paths: [/%s]}], %s, session_duration: %s, claim_window: %s, presence_window: %s}\n",
+		r.name, r.name, r.limits, r.session, r.claimWindow, r.presence)
+}
+
+// person is one simulated visitor. Everything but the addresses of the gates is
+// theirs alone.
+type person struct {
+	history
+	room    roomPlan
+	chance  *rand.Rand
+	client  *http.Client
+	cookies bool // keeps cookies and opens pages; else keeps ticket and pass and calls the API
+	start   time.Time
+	gates   []atomic.Pointer[string]
+	tickets *token.Tickets
+	arrives time.Duration
+
+	ticket, pass string
+	holds        shownPass     // what pass says
+	next         time.Duration // until the next poll, as told
+}
+
+func newPerson(n int, seed uint64, room roomPlan, transport http.RoundTripper) *person {
+	p := &person{room: room, chance: rand.New(rand.NewPCG(seed, uint64(n)))} //nolint:gosec // how people behave, not a secret
+	p.person, p.manner = n, string(mannerOf(p.chance.IntN(100)))
+	p.cookies = p.chance.IntN(2) == 0
+	p.client = &http.Client{
+		Transport: transport, Timeout: impatience,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	if p.cookies {
+		p.client.Jar, _ = cookiejar.New(nil) // New never fails
+	}
+	p.faithful = manner(p.manner) == shops || manner(p.manner) == neverCame || manner(p.manner) == overstays || manner(p.manner) == returns
+	if p.chance.IntN(2) == 0 { // half of them come when the doors open
+		p.arrives = p.between(0, room.arriveWithin)
+	} else {
+		p.arrives = p.between(0, time.Second)
+	}
+	return p
+}
+
+// between draws a duration.
+func (p *person) between(least, most time.Duration) time.Duration {
+	return least + time.Duration(p.chance.Int64N(int64(most-least+1)))
+}
+
+// pause lets time pass for this person; false when the run is over.
+func (p *person) pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
+}
+
+// ask sends one request to any gate and writes down what was answered.
+func (p *person) ask(kind, method, path string, header map[string]string) heard {
+	gate := p.chance.IntN(len(p.gates))
+	h := heard{kind: kind, gate: gate, ahead: -1, with: p.holds, sent: time.Since(p.start)}
+	all := map[string]string{
+		"Accept": "application/json", headerPerson: strconv.Itoa(p.person), headerSent: strconv.FormatInt(int64(h.sent), 10),
+	}
+	if !p.cookies && p.ticket != "" {
+		all["X-Queue-Ticket"] = p.ticket
+	}
+	if !p.cookies && p.pass != "" {
+		all["X-Entry-Token"] = p.pass
+	}
+	for name, value := range header {
+		all[name] = value
+	}
+	got, err := send(p.client, request{method: method, url: *p.gates[gate].Load() + path, header: all})
+	h.got = time.Since(p.start)
+	if err == nil && got.code < 500 {
+		h.code = got.code
+		h.inside = got.header.Get(headerShop) != ""
+		p.read(&h, got)
+	}
+	p.heard = append(p.heard, h)
+	return h
+}
+
+// read takes in what an answer says and hands out.
+func (p *person) read(h *heard, got answer) {
+	h.status, _ = got.doc.Status.(string)
+	h.degraded = got.doc.RoomState == "degraded"
+	if got.doc.Ahead != nil {
+		h.ahead = *got.doc.Ahead
+	}
+	if got.doc.PollAfterMS != nil {
+		p.next = time.Duration(*got.doc.PollAfterMS) * time.Millisecond
+	}
+	tickets, passes := []string{got.doc.Ticket, got.header.Get("X-Queue-Ticket")}, []string{got.doc.EntryToken, got.header.Get("X-Entry-Token")}
+	for _, c := range (&http.Response{Header: got.header}).Cookies() {
+		switch {
+		case strings.HasPrefix(c.Name, "queuegate_ticket_"):
+			tickets = append(tickets, c.Value)
+		case strings.HasPrefix(c.Name, "queuegate_entry_"):
+			passes = append(passes, c.Value)
+		}
+	}
+	for _, raw := range tickets {
+		if t, err := p.tickets.Open(p.room.name, raw); err == nil {
+			p.ticket, h.place, h.visitor = raw, t.Place, t.Visitor
+		}
+	}
+	for _, raw := range passes {
+		if s, ok := readPass(raw); ok {
+			p.pass, p.holds = raw, s
+			if len(h.passes) == 0 || h.passes[len(h.passes)-1] != s {
+				h.passes = append(h.passes, s)
+			}
+		}
+	}
+}
+
+// readPass reads an entry token as anybody can.
+func readPass(raw string) (s shownPass, ok bool) {
+	parts := strings.Split(raw, ".")
+	if len(parts) != 3 {
+		return s, false
+	}
+	claims, err := base64.RawURLEncoding.DecodeString(parts[1])
+	return s, err == nil && json.Unmarshal(claims, &s) == nil && s.Admission != ""
+}
+
+// browse are the headers of a person who opens a page, for those who do.
+func (p *person) browse() map[string]string {
+	if p.cookies {
+		return browse()
+	}
+	return nil
+}
+
+// live is the whole of one visit.
+func (p *person) live(ctx context.Context) {
+	if !p.pause(ctx, p.arrives) {
+		return
+	}
+	p.began = time.Since(p.start)
+	if manner(p.manner) == intrudes {
+		p.intrude(ctx)
+		return
+	}
+	if !p.arrive(ctx) {
+		return
+	}
+	switch manner(p.manner) {
+	case leaves:
+		if p.poll(ctx, 1+p.chance.IntN(6)) && p.giveUp(ctx, asksLeave) {
+			p.outcome = "left"
+		}
+	case vanishes:
+		if p.poll(ctx, p.chance.IntN(6)) {
+			p.outcome = "vanished"
+		}
+	case returns:
+		if p.poll(ctx, 1+p.chance.IntN(5)) && p.holds.Admission == "" &&
+			!p.pause(ctx, p.between(p.room.presence+2*time.Second, p.room.presence+p.room.silentMost)) {
+			return
+		}
+		p.shop(ctx)
+	default:
+		p.shop(ctx)
+	}
+}
+
+// arrive asks for a place, in the browser by opening the page. A call carries a
+// key, so that one whose answer got lost does not stand in line twice.
+func (p *person) arrive(ctx context.Context) bool {
+	key := map[string]string{"Idempotency-Key": fmt.Sprintf("key-of-person-%06d", p.person)}
+	for {
+		var h heard
+		if p.cookies {
+			h = p.ask(asksPage, "GET", "/"+p.room.name, browse())
+		} else {
+			h = p.ask(asksJoin, "POST", "/_queue/"+p.room.name+"/join", key)
+		}
+		if h.place != 0 || len(h.passes) > 0 {
+			p.next = p.between(0, 200*time.Millisecond) // the page polls when it has loaded
+			return true
+		}
+		if h.code != 0 {
+			p.lostPlace = "asked for a place and got none"
+			return false
+		}
+		if !p.pause(ctx, breath) {
+			return false
+		}
+	}
+}
+
+// poll asks as told until it is the turn or, when most is not 0, so many times.
+// It reports false when there is nothing to wait for any more.
+func (p *person) poll(ctx context.Context, most int) bool {
+	wait := p.next
+	for i := 0; most == 0 || i < most; {
+		if !p.pause(ctx, wait) {
+			return false
+		}
+		h := p.ask(asksPoll, "GET", "/_queue/"+p.room.name+"/status", nil)
+		wait = breath
+		switch {
+		case h.code == 0:
+			continue
+		case h.status == "ready" || h.status == "active":
+			return true
+		case h.status == "waiting":
+		case h.code == http.StatusOK && h.status == "expired" && p.holds.Admission != "":
+			p.outcome = "told: expired" // a pass that was not taken up three times
+			return false
+		default:
+			p.lostPlace = fmt.Sprintf("polled as told and was answered %d %q", h.code, h.status)
+			return false
+		}
+		i++
+		wait = p.next
+	}
+	return true
+}
+
+// shop waits for the turn and uses it.
+func (p *person) shop(ctx context.Context) {
+	wanted := 2 + p.chance.IntN(6)
+	for {
+		if !p.poll(ctx, 0) {
+			return
+		}
+		if manner(p.manner) == neverCame {
+			p.outcome = "never came"
+			return
+		}
+		used, ok := p.use(ctx, wanted)
+		if !ok {
+			return
+		}
+		if used > 0 {
+			break
+		}
+		// The pass was over before it was taken up: back in the line.
+	}
+	p.outcome = "served"
+	switch {
+	case manner(p.manner) == overstays:
+		p.overstay(ctx)
+	case p.chance.IntN(2) == 0:
+		if p.giveUp(ctx, asksRelease) {
+			p.outcome = "served, gave the pass back"
+		}
+	}
+}
+
+// use makes up to wanted requests at the shop and tells how many reached it; it
+// ends with the first that is refused.
+func (p *person) use(ctx context.Context, wanted int) (used int, ok bool) {
+	for used < wanted {
+		h := p.ask(asksUse, "GET", "/"+p.room.name+"/step", p.browse())
+		wait := p.between(200*time.Millisecond, time.Second)
+		switch {
+		case h.inside:
+			used++
+		case h.code == http.StatusTooManyRequests:
+			return used, true
+		case h.code == 0:
+			wait = breath
+		default:
+			p.lostPlace = fmt.Sprintf("came with a pass and was answered %d", h.code)
+			return used, false
+		}
+		if !p.pause(ctx, wait) {
+			return used, false
+		}
+	}
+	return used, true
+}
+
+// overstay goes on with the pass for a while after its session: with requests
+// that nobody waits for, which are refused without a place, and once with one
+// that joins again.
+func (p *person) overstay(ctx context.Context) {
+	over := min(p.room.session, 5*time.Second) // in a room of long sessions the pass stays good
+	if !p.pause(ctx, p.between(over-time.Second, over+time.Second)) {
+		return
+	}
+	for range 8 {
+		p.ask(asksAsset, "GET", "/"+p.room.name+"/picture", map[string]string{"Sec-Fetch-Dest": "image", "Accept": "image/*"})
+		if !p.pause(ctx, p.between(300*time.Millisecond, time.Second)) {
+			return
+		}
+	}
+	p.ask(asksUse, "GET", "/"+p.room.name+"/late", p.browse())
+}
+
+// intrude knocks at the protected route with nothing in hand.
+func (p *person) intrude(ctx context.Context) {
+	p.cookies, p.client.Jar = false, nil
+	for range 15 {
+		p.ask(asksAsset, "HEAD", "/"+p.room.name+"/door", nil)
+		if !p.pause(ctx, p.between(300*time.Millisecond, 2*time.Second)) {
+			return
+		}
+	}
+	p.outcome = "stayed outside"
+}
+
+// giveUp leaves or releases; it asks until it is answered.
+func (p *person) giveUp(ctx context.Context, kind string) bool {
+	p.gaveUp = time.Since(p.start)
+	for {
+		var h heard
+		if kind == asksLeave {
+			h = p.ask(kind, "DELETE", "/_queue/"+p.room.name, nil)
+		} else {
+			h = p.ask(kind, "POST", "/_queue/"+p.room.name+"/release", nil)
+		}
+		if h.code != 0 {
+			return h.code == http.StatusOK
+		}
+		if !p.pause(ctx, breath) {
+			return false
+		}
+	}
+}
