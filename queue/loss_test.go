@@ -288,3 +288,42 @@ func TestAPassReleasedRightAfterALossFreesItsSlot(t *testing.T) {
 		require.Equal(t, queue.Ready, touch(t, line, waiting).State)
 	})
 }
+
+// The bound that no cleverness removes: when Redis comes back empty and no gate
+// remembers, nobody knows that there was anything before, until the first visitor
+// of the time before shows a ticket or token. Until then a room's slots may be
+// given out once more, and not a third time.
+func TestAFleetWithoutMemoryGivesOutTheSlotsOnceMoreAtMost(t *testing.T) {
+	onEach(t, func(t *testing.T, rdb *redis.Client) {
+		slots := func(o *queue.Options) { o.Limits.Slots = 4 }
+		old := newLine(t, rdb, slots)
+		inside := make([]queue.Standing, 4)
+		for n := range inside {
+			inside[n] = claim(t, old, touch(t, old, join(t, old, n)))
+		}
+		waiting := touch(t, old, join(t, old, 9))
+		require.NoError(t, rdb.FlushAll(t.Context()).Err())
+
+		fresh := newLine(t, rdb, slots)
+		again := 0
+		for n := range 20 {
+			if s := touch(t, fresh, join(t, fresh, 100+n)); s.State == queue.Ready {
+				require.Equal(t, queue.Active, claim(t, fresh, s).State)
+				again++
+			}
+		}
+		require.Equal(t, 4, again, "measured: as many again as there are slots")
+		healing := touch(t, fresh, waiting)
+		require.Positive(t, healing.Room.Healing, "the first ticket of before tells")
+		require.Equal(t, waiting.Place, healing.Place)
+		for n := range inside { // their tokens live: they go on, and count
+			back, err := fresh.Renew(t.Context(), holding(inside[n]))
+			require.NoError(t, err)
+			require.Equal(t, queue.Active, back.State)
+		}
+		room, _ := fresh.Room()
+		require.EqualValues(t, 8, room.Holding)
+		advance(t, fresh, rdb, 25*time.Second)
+		require.Equal(t, queue.Waiting, touch(t, fresh, waiting).State, "nobody more until eight have become four")
+	})
+}
