@@ -18,7 +18,7 @@ import (
 // waiting: microseconds of script for each visitor, and for the longest and the
 // mean call. Run it with -benchtime of a fixed count, such as 20000x.
 func BenchmarkLine(b *testing.B) {
-	for _, waiting := range []int64{10_000, 1_000_000} {
+	for _, waiting := range []int64{10_000, 2_000_000} {
 		rdb := queuetest.Real(b)
 		held := newLine(b, rdb, func(o *queue.Options) { o.QueueAll, o.Limits.Slots = true, 1_000_000_000 })
 		before := number(b, rdb, "memory", "used_memory:")

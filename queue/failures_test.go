@@ -358,15 +358,16 @@ func TestManyAdmissionsAreSpreadOverSeveralCalls(t *testing.T) {
 	onEach(t, func(t *testing.T, rdb *redis.Client) {
 		line := newLine(t, rdb, func(o *queue.Options) { o.Limits.Slots = 550 })
 		fillLine(t, rdb, line, 600)
-		for _, admitted := range []int64{200, 400, 550} {
-			again, err := line.Tick(t.Context())
+		held, calls := int64(0), 0
+		for again := true; again; calls++ {
+			var err error
+			again, err = line.Tick(t.Context())
 			require.NoError(t, err)
 			room, _ := line.Room()
-			require.Equal(t, admitted, room.Holding)
-			require.True(t, again || admitted == 550, "after %d", admitted)
+			require.LessOrEqual(t, room.Holding-held, int64(150), "in one call")
+			held = room.Holding
 		}
-		again, err := line.Tick(t.Context())
-		require.NoError(t, err)
-		require.False(t, again, "nothing is left to do")
+		require.EqualValues(t, 550, held, "a call that stops early says so")
+		require.Greater(t, calls, 3)
 	})
 }

@@ -481,6 +481,9 @@ func (m *modelRoom) renew(h queue.Holding) modelAnswer {
 // at that place or an earlier one.
 func (m *modelRoom) leave(h queue.Holding, why queue.Why) modelAnswer {
 	at := m.standing(h.Visitor)
+	if _, held := m.leases[h.Visitor]; !held && h.Admission != "" {
+		m.restore(h) // of a lost epoch: its slot counts until it is given back
+	}
 	lease, held := m.leases[h.Visitor]
 	whole := h.Admission == "" && (h.Place == 0 || h.Place >= at.place)
 	over, known := m.endOf(h.Visitor, h.Place)
@@ -491,7 +494,7 @@ func (m *modelRoom) leave(h queue.Holding, why queue.Why) modelAnswer {
 	answer := at
 	switch {
 	case held && (whole || h.Admission == lease.admission):
-		answer = ended(m.end(h.Visitor, lease.place, lease.admission, why))
+		answer = ended(m.end(h.Visitor, max(lease.place, at.place), lease.admission, why))
 	case known:
 		answer = ended(over)
 	case held || at.state != queue.Unknown && !whole && (h.Admission == "" || h.Epoch >= m.epoch):

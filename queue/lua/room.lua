@@ -37,7 +37,7 @@ local GATES, SNAPSHOT = KEYS[13], KEYS[14]
 
 local TOKEN = 60000    -- one admission, in the bucket's unit: with it the refill of a millisecond is a whole number
 local PAGE = 100       -- members read at a time
-local MOST = 500       -- members one call may look at beside those it is about: about 2 ms
+local MOST = 300       -- members one call may look at beside those it is about: 1 to 2 ms
 local GRANT = 2        -- what an admission costs beside moving somebody
 local NEAR = 1000      -- so many people ahead, and every poll is heard
 local LAST_LAPSE = 3   -- an unclaimed pass goes back to its place twice, then the stay ends

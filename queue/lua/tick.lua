@@ -110,18 +110,19 @@ end
 -- of the rank apart, and in the newest part of the line by tenths.
 local function snapshot()
   local index, rank = {}, math.min(NEAR, math.max(1, waiting_n - 1))
+  local newest = fresh_n > 0 and redis.call('ZRANGE', FRESH, 0, 0, 'WITHSCORES') or {}
+  local first = tonumber(newest[2] or '0')
   while rank < waiting_n do
-    local at = redis.call('ZRANGE', WAITING, rank, rank, 'WITHSCORES')
-    local place = tonumber(at[2])
-    index[#index + 1] = int(place) .. ' ' .. int(ahead_of(place))
+    local place = tonumber(redis.call('ZRANGE', WAITING, rank, rank, 'WITHSCORES')[2])
+    local ahead = rank
+    if fresh_n > 0 and place > first then ahead = ahead_of(place) end
+    index[#index + 1] = string.format('%.0f %.0f', place, ahead)
     rank = math.ceil(rank * 1.02)
   end
-  for tenth = 0, 9 do
-    local at = redis.call('ZRANGE', FRESH, math.floor(fresh_n * tenth / 10), math.floor(fresh_n * tenth / 10), 'WITHSCORES')
-    if #at == 2 then
-      local place = tonumber(at[2])
-      index[#index + 1] = int(place) .. ' ' .. int(ahead_of(place))
-    end
+  for tenth = 0, fresh_n > 0 and 9 or -1 do
+    local at = math.floor(fresh_n * tenth / 10)
+    local place = tonumber(redis.call('ZRANGE', FRESH, at, at, 'WITHSCORES')[2])
+    index[#index + 1] = string.format('%.0f %.0f', place, ahead_of(place))
   end
   return table.concat({ int(now), int(room.top), unpack(index) }, ' ')
 end
