@@ -20,7 +20,7 @@ const (
 	modelSessionMax     = 150_000
 	modelClaimWindow    = 30_000
 	modelWaitingTimeout = 120_000
-	modelKeepEnds       = modelWaitingTimeout + 100_000
+	modelKeepEnds       = modelWaitingTimeout + 124_000 + modelPresence
 	modelDue            = modelPoll*12/10 + modelPresence
 )
 

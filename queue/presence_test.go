@@ -202,3 +202,33 @@ func TestThePlaceOfSomebodyFarBackIsAtMostTwoPerCentOff(t *testing.T) {
 	require.LessOrEqual(t, worst, 0.02)
 	t.Logf("%d answered without Redis, at most %.2f %% off", alone, 100*worst)
 }
+
+// Somebody far back has the longest time until the next sign; an end must be
+// remembered as long as the ticket of that sign could bring the place back.
+func TestAnEndIsRememberedAsLongAsItsTicketCouldBeShown(t *testing.T) {
+	rdb := queuetest.Real(t)
+	line := newLine(t, rdb, func(o *queue.Options) { o.WaitingTimeout = 10 * time.Minute })
+	enter(t, line, 1, 2)
+	patient := newLine(t, rdb, func(o *queue.Options) { o.PresenceWindow = 24 * time.Hour })
+	crowd(t, 25_000, func(i int) error {
+		s, err := patient.Join(context.Background(), queue.Arrival{Visitor: visitor(1000 + i)})
+		if err == nil {
+			_, err = patient.Touch(context.Background(), sign(s))
+		}
+		return err
+	})
+	far := touch(t, line, join(t, line, 5))
+	require.Greater(t, far.Due-far.Room.Now, int64(130_000), "the longest there is")
+	_, err := line.Leave(t.Context(), queue.Holding{Visitor: far.Visitor, Place: far.Place})
+	require.NoError(t, err)
+	last := far.Due + (10 * time.Minute).Milliseconds() // until then an unknown ticket is believed
+	advance(t, line, rdb, time.Duration(last-now(t, line)-2000)*time.Millisecond)
+	for again := true; again; {
+		again, err = line.Tick(t.Context())
+		require.NoError(t, err)
+	}
+	require.Less(t, now(t, line), last)
+	back := touch(t, line, far)
+	require.Equal(t, queue.Ended, back.State)
+	require.Equal(t, queue.Left, back.Why)
+}

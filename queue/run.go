@@ -132,5 +132,6 @@ func (l *Line) Tick(ctx context.Context) (again bool, err error) {
 
 // keepEnds is how long an end can refute something: as in tick.lua.
 func (l *Line) keepEnds() time.Duration {
-	return max(l.opts.WaitingTimeout+100*time.Second, l.opts.Session, l.opts.ClaimWindow)
+	longestDue := longestSign + farPoll*12/10 + l.opts.PresenceWindow
+	return max(l.opts.WaitingTimeout+longestDue, l.opts.Session, l.opts.ClaimWindow)
 }

@@ -26,9 +26,10 @@ local function reap()
   spent = spent + #expired
 end
 
--- Ends are kept as long as a ticket or token that they refute may be shown.
+-- Ends are kept as long as a ticket or token that they refute may be shown: a
+-- ticket until waiting_timeout after the latest due there is (see due_after).
 local function forget_ends()
-  local keep = math.max(call.waiting_timeout + 100000, call.session, call.claim_window)
+  local keep = math.max(call.waiting_timeout + 124000 + call.presence_window, call.session, call.claim_window)
   local before = '(' .. int((now - keep) * 1000)
   while spent < MOST do
     local old = redis.call('ZRANGEBYSCORE', ENDED, '-inf', before, 'LIMIT', 0, PAGE)
