@@ -236,6 +236,7 @@ func (m *modelRoom) end(visitor string, place int64, admission string, why queue
 	m.dropLease(visitor)
 	m.leaveLine(visitor)
 	delete(m.lapses, visitor)
+	m.last = max(m.last, place)
 	m.endno = max(m.endno+1, m.now*1000)
 	m.ends[visitor] = modelEnd{place, why, admission, m.endno}
 	return m.ends[visitor]

@@ -21,7 +21,7 @@ for _ = 1, ends_n do
       finish(visitor, place, ARGV[at + 3], ARGV[at + 2])
     end
   end
-  room.last = math.max(room.last, place)
+  room.last = math.max(room.last, place) -- also of ends that are known already
   at = at + 4
 end
 room.base = base

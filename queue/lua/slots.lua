@@ -36,11 +36,13 @@ local function drop_lease(visitor)
   end
 end
 
--- finish ends a stay, wherever it stands: one numbered record, once.
+-- finish ends a stay, wherever it stands: one numbered record, once. No place given
+-- later may be below it, or the end would refute that one, too.
 local function finish(visitor, place, admission, why)
   drop_lease(visitor)
   leave_line(visitor)
   redis.call('HDEL', LAPSES, visitor)
+  room.last = math.max(room.last, place)
   room.endno = math.max(room.endno + 1, now * 1000)
   redis.call('ZADD', ENDED, room.endno, visitor)
   redis.call('HSET', ENDS, visitor, int(place) .. ' ' .. why .. ' ' .. admission)
