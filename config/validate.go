@@ -130,7 +130,7 @@ func (k *checker) redis() {
 		k.redisURL()
 	}
 	if r.URL != "" && len(r.Addrs) > 0 {
-		k.fail("redis.addrs", "must not be set together with redis.url; keep one of them")
+		k.fail("redis.addrs", "must not be set together with redis.url; remove it")
 	}
 	for i, addr := range r.Addrs {
 		k.hostPort(index("redis.addrs", i), addr)

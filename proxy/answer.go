@@ -118,6 +118,9 @@ func (x *exchange) refuse(d statusDoc, v page.View, status int) {
 		x.text(status, "Not admitted: wait in line first.\n")
 	default:
 		d.Type, d.Title = problemQueued, titleQueued
+		if d.Status == statusFull {
+			d.Type, d.Title = problemBase+"full", "This request was not passed on: there is no place at the moment, try again later"
+		}
 		x.document(status, d)
 	}
 }

@@ -244,7 +244,7 @@ func ended(name string, err error) error {
 // drain keeps serving while readiness fails.
 func (s *Server) drain(failed <-chan error) error {
 	s.draining.Store(true)
-	s.opts.Log.Info("draining", "delay", s.opts.DrainDelay, "grace", s.opts.Grace)
+	s.opts.Log.Info("draining", "delay", s.opts.DrainDelay.String(), "grace", s.opts.Grace.String())
 	if s.opts.DrainDelay == 0 {
 		return nil
 	}

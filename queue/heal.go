@@ -14,6 +14,7 @@ func (l *Line) Heal(ctx context.Context) error {
 	}
 	room, _ := l.Room()
 	ends, leases := l.log.all(), l.holders.all(room.Now)
+	known := [2]int{len(ends), len(leases)}
 	for len(ends)+len(leases) > 0 {
 		n, m := min(len(ends), healMost), min(len(leases), healMost)
 		args := []any{n}
@@ -32,6 +33,6 @@ func (l *Line) Heal(ctx context.Context) error {
 		return nil // lost once more meanwhile: the next tick begins anew
 	}
 	l.lost.Store(false)
-	l.opts.Log.WarnContext(ctx, "redis lost its history; written back", "room", l.opts.Room, "epoch", room.Epoch)
+	l.opts.Log.InfoContext(ctx, "written back what this gate knew", "room", l.opts.Room, "ends", known[0], "passes", known[1])
 	return nil
 }

@@ -177,8 +177,18 @@ func (l *Line) Configure(ctx context.Context) error {
 		state = QueueAll
 	}
 	limits := l.opts.Limits
-	_, err := l.run(ctx, l.scripts.configure, shown{}, limits.Slots, limits.PerMinute, limits.Burst, string(state))
-	return err
+	r, err := l.run(ctx, l.scripts.configure, shown{}, limits.Slots, limits.PerMinute, limits.Burst, string(state))
+	if err != nil {
+		return err
+	}
+	f := &fields{values: r.rest}
+	before := Limits{Slots: f.number(), PerMinute: f.number(), Burst: f.number()}
+	was := RoomState(f.text())
+	if was != Unconfigured && (before != limits || was != state) {
+		l.opts.Log.WarnContext(ctx, "the room's limits in Redis were others than this gate's file and are replaced; all gates should have the same",
+			"room", l.opts.Room, "before", before, "state_before", was, "now", limits, "state", state)
+	}
+	return f.err
 }
 
 // Ended tells whether, as far as this gate has heard, the stay of a visitor at

@@ -28,7 +28,7 @@ const (
 // begin and when they are over, not each time.
 func (l *Line) Run(ctx context.Context) error {
 	wait := time.Duration(0)
-	troubled := false
+	var seen events
 	for {
 		select {
 		case <-ctx.Done():
@@ -36,19 +36,49 @@ func (l *Line) Run(ctx context.Context) error {
 		case <-time.After(wait):
 		}
 		again, err := l.step(ctx)
-		switch {
-		case err != nil && ctx.Err() != nil:
+		if err != nil && ctx.Err() != nil {
 			return ctx.Err()
-		case err != nil && !troubled:
-			l.opts.Log.WarnContext(ctx, "redis lost", "room", l.opts.Room, "error", err.Error())
-		case err == nil && troubled:
-			l.opts.Log.InfoContext(ctx, "redis back", "room", l.opts.Room)
 		}
-		troubled = err != nil
+		seen.tell(ctx, l, err)
 		every := l.tickEvery()
 		wait = every - every/10 + rand.N(every/5)
 		if again {
 			wait = 0
+		}
+	}
+}
+
+// events are what Run has logged to have begun and not to be over.
+type events struct {
+	answered, away, healing bool
+}
+
+// tell logs what has begun or is over since the last tick.
+func (e *events) tell(ctx context.Context, l *Line, err error) {
+	log := l.opts.Log.With("room", l.opts.Room)
+	if err != nil {
+		if !e.away {
+			message := "redis lost: who is admitted goes on, who waits keeps the place, newcomers get none (on_redis_error)"
+			if !e.answered {
+				message = "redis not available yet: newcomers get no place until it is (on_redis_error)"
+			}
+			log.WarnContext(ctx, message, "error", err.Error())
+		}
+		e.away = true
+		return
+	}
+	if e.away {
+		log.InfoContext(ctx, "redis back")
+	}
+	e.answered, e.away = true, false
+	room, _ := l.Room()
+	if healing := room.Healing > 0; healing != e.healing {
+		e.healing = healing
+		if healing {
+			log.WarnContext(ctx, "redis lost its history: nobody is admitted while gates and visitors bring it back",
+				"for", room.Healing.String())
+		} else {
+			log.InfoContext(ctx, "admissions resume: the line is back")
 		}
 	}
 }

@@ -39,15 +39,15 @@ func lowers(ahead, shown int64) bool {
 }
 
 // wait estimates the time until the one with so many people ahead is admitted:
-// they move at the measured flow, or at the configured rate before there is a
-// measure, while those ahead thin out by the measured share a second. False when
+// they move at the measured flow, or before there is a measure at the configured
+// rate where nothing but the rate holds them back, while those ahead thin out by the measured share a second. False when
 // there is no ground for a number.
 func wait(ahead int64, room Room) (time.Duration, bool) {
 	if room.State != Open || room.Healing > 0 {
 		return 0, false
 	}
 	flow := room.Flow
-	if flow == 0 {
+	if flow == 0 && room.Limits.Slots == 0 {
 		flow = float64(room.Limits.PerMinute) / 60
 	}
 	if flow <= 0 {

@@ -77,7 +77,11 @@ func serve(ctx context.Context, c *config.Config, log *slog.Logger, listening fu
 	}
 	err = server.Serve(ctx)
 	stopLines()
-	return errors.Join(err, group.Wait())
+	err = errors.Join(err, group.Wait())
+	if err == nil {
+		log.InfoContext(ctx, "stopped")
+	}
+	return err
 }
 
 // readiness is what /readyz says.

@@ -2,6 +2,7 @@
 # Waits in line with curl and orders when it is its turn.
 # usage: wait-in-line.sh http://gate:8080 checkout /orders
 set -eu
+[ $# = 3 ] || { sed -n "2,3s/^# //p" "$0" >&2; exit 2; }
 gate=$1 room=$2 order=$3
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
@@ -15,7 +16,7 @@ while :; do
   [ -z "$ticket" ] || echo "$ticket" >"$dir/ticket"
   case $(field status) in
     ready | active) break ;;
-    waiting) echo "place $(field position), $(field behind) behind" ;;
+    waiting) echo "waiting at place $(field position)" ;;
     *) echo "not in line: $(cat "$dir/body")" >&2; exit 1 ;;
   esac
   sleep "$(awk "BEGIN { print $(field poll_after_ms) / 1000 }")"

@@ -84,7 +84,7 @@
     let spoken = '';
     put('wait', text);
     show('place', known);
-    show('behind-row', known);
+    show('behind-row', known && s.behind !== null);
     if (known && byId('position')) {
       put('position', number(s.position));
       put('behind', count(words.people, Math.max(0, s.behind || 0)));

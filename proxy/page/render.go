@@ -118,7 +118,7 @@ type model struct {
 	Title                        string
 	NumberBefore, NumberAfter    string
 	Position                     string
-	HasNumbers                   bool
+	HasNumbers, HasBehind        bool
 	Behind, WaitText, Hold       string
 	CheckedBefore, CheckedAfter  string
 	CheckedISO, CheckedText      string
@@ -167,6 +167,7 @@ func (r *Renderer) model(v View) (*model, error) {
 		StatusURL: target(v.StatusURL), LeaveURL: target(v.LeaveURL), Here: target(v.Here),
 		PollMS:     max(v.Poll, 0).Milliseconds(),
 		HasNumbers: v.NumbersKnown && r.options.ShowNumbers,
+		HasBehind:  v.NumbersKnown && r.options.ShowNumbers && v.State != Degraded,
 	}
 	switch {
 	case v.State == NotAccepted:

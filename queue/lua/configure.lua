@@ -1,7 +1,7 @@
 -- configure.lua: a gate writes the limits and the lasting state of its file.
 -- KEYS    as room.lua
 -- ARGV[2] slots, ARGV[3] rate a minute, ARGV[4] burst, ARGV[5] state
--- returns {header}
+-- returns {header, slots, rate, burst, state}, the four as they were before
 --
 -- Idempotent. A new room starts with a full bucket; changed limits never add to
 -- what is in it. A flow that the old rate had set moves with the rate at once:
@@ -12,6 +12,7 @@ if room.rate > 0 and rate > 0 and room.flow >= 0.8 * room.rate / 60 * 1000000 th
   room.flow = math.floor(room.flow * rate / room.rate)
   redis.call('HSET', ROOM, 'flow', room.flow)
 end
+local before = { false, room.slots, room.rate, room.burst, room.state }
 room.slots, room.rate, room.burst = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 room.state = ARGV[5]
 if room.rate > 0 and not room.tokens then
@@ -21,4 +22,5 @@ elseif room.rate > 0 then
 end
 redis.call('HSET', ROOM, 'slots', room.slots, 'rate', room.rate, 'burst', room.burst, 'state', room.state)
 save()
-return { header() }
+before[1] = header()
+return before
