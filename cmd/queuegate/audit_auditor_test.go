@@ -135,8 +135,18 @@ func TestAuditorFindsWhatIsBroken(t *testing.T) {
 		"a pass is accepted past its end": {
 			func(e *evidence) {
 				p := e.people[0]
+				regrant(e.people[1], 8020)
 				p.heard = append(p.heard, heard{
 					kind: asksUse, sent: sec(8.5), got: sec(8.6), code: 200, ahead: -1, inside: true, with: p.heard[len(p.heard)-1].passes[0],
+				})
+			}, "the gate",
+		},
+		"a pass is accepted past the end that others' tickets tell": {
+			func(e *evidence) {
+				p := e.people[0]
+				e.people[1].heard[7].roomTime = 8020 // at 6.51 s
+				p.heard = append(p.heard, heard{
+					kind: asksAsset, sent: sec(6.6), got: sec(6.7), code: 200, ahead: -1, inside: true, with: p.heard[len(p.heard)-1].passes[0],
 				})
 			}, "the gate",
 		},

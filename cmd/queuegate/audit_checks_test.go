@@ -63,6 +63,7 @@ type heard struct {
 	ahead     int64 // -1: no number
 	visitor   string
 	place     int64     // of the ticket in the answer, 0 without one
+	roomTime  int64     // of this sign of life, by that ticket; 0 unknown
 	inside    bool      // the answer is the shop's
 	with      shownPass // the pass that was shown
 	passes    []shownPass
@@ -92,6 +93,9 @@ func (h heard) String() string {
 	for _, p := range h.passes {
 		text += fmt.Sprintf(", %s pass %s until room time %d", p.Stage, p.Admission, p.End)
 	}
+	if h.visitor != "" {
+		text += ", visitor " + h.visitor
+	}
 	return text
 }
 
@@ -119,6 +123,13 @@ func (h *history) last(n int) string {
 		text.WriteString("\n    " + a.String())
 	}
 	return text.String()
+}
+
+// upTo tells a history up to its i-th answer.
+func (h *history) upTo(i, n int) string {
+	part := *h
+	part.heard = h.heard[:i+1]
+	return part.last(n)
 }
 
 // evidence is what the auditor knows of one room.
@@ -424,22 +435,22 @@ func (e *evidence) checkOrder(all []*admission) (found []finding, inOrder int) {
 }
 
 // checkIdentity: one visitor has one place and one slot at a time, one person is
-// one visitor, and no admission has two holders.
+// one visitor until a stay is over, and no admission has two holders.
 func (e *evidence) checkIdentity(all []*admission) (found []finding) {
 	holder := map[string]string{} // admission -> visitor
 	owner := map[string]*history{}
 	for _, p := range e.people {
 		place, over := int64(0), false
 		name := ""
-		for _, h := range p.heard {
+		for i, h := range p.heard {
 			for _, visitor := range append([]string{h.visitor}, visitorsOf(h.passes)...) {
 				switch {
 				case visitor == "":
 					continue
-				case name != "" && name != visitor:
-					found = append(found, finding{"one visitor", fmt.Sprintf("a person became %s after %s\n  %s", visitor, name, p.last(6))})
+				case name != "" && name != visitor && !over:
+					found = append(found, finding{"one visitor", fmt.Sprintf("a person became %s after %s\n  %s", visitor, name, p.upTo(i, 6))})
 				case owner[visitor] != nil && owner[visitor] != p:
-					found = append(found, finding{"one visitor", fmt.Sprintf("two people are %s\n  %s\n  %s", visitor, p.last(4), owner[visitor].last(4))})
+					found = append(found, finding{"one visitor", fmt.Sprintf("two people are %s\n  %s\n  %s", visitor, p.upTo(i, 4), owner[visitor].last(4))})
 				}
 				name, owner[visitor] = visitor, p
 			}
@@ -448,7 +459,7 @@ func (e *evidence) checkIdentity(all []*admission) (found []finding) {
 				now = h.passes[0].Place
 			}
 			if now != 0 && place != 0 && now != place && (!over || now < place) {
-				found = append(found, finding{"one place", fmt.Sprintf("place %d became %d with no end between\n  %s", place, now, p.last(8))})
+				found = append(found, finding{"one place", fmt.Sprintf("place %d became %d with no end between\n  %s", place, now, p.upTo(i, 8))})
 			}
 			if now != 0 && now != place {
 				place, over = now, false
@@ -457,7 +468,7 @@ func (e *evidence) checkIdentity(all []*admission) (found []finding) {
 			over = over || len(h.passes) > 0 || ended[h.status]
 			for _, s := range h.passes {
 				if known := holder[s.Admission]; known != "" && known != s.Visitor {
-					found = append(found, finding{"one holder", fmt.Sprintf("admission %s was given to %s and %s\n  %s", s.Admission, known, s.Visitor, p.last(4))})
+					found = append(found, finding{"one holder", fmt.Sprintf("admission %s was given to %s and %s\n  %s", s.Admission, known, s.Visitor, p.upTo(i, 4))})
 				}
 				holder[s.Admission] = s.Visitor
 			}
@@ -503,9 +514,7 @@ func (e *evidence) checkNumbers() (found []finding) {
 				continue
 			}
 			if h.ahead > ahead {
-				upTo := *p
-				upTo.heard = p.heard[:i+1]
-				found = append(found, finding{"ahead never grows", fmt.Sprintf("%d ahead became %d\n  %s", ahead, h.ahead, upTo.last(6))})
+				found = append(found, finding{"ahead never grows", fmt.Sprintf("%d ahead became %d\n  %s", ahead, h.ahead, p.upTo(i, 6))})
 			}
 			ahead = h.ahead
 		}
@@ -513,15 +522,60 @@ func (e *evidence) checkNumbers() (found []finding) {
 	return found
 }
 
+// reading is the room time that somebody had been told of by a moment.
+type reading struct {
+	by       at
+	roomTime int64
+}
+
+// clock lists the readings in the order of their moments, each the highest so
+// far: room time never goes back.
+func (e *evidence) clock(all []*admission) (readings []reading) {
+	for _, a := range all {
+		readings = append(readings, reading{a.known, a.granted})
+	}
+	for _, p := range e.people {
+		for _, h := range p.heard {
+			readings = append(readings, reading{h.got, h.roomTime})
+		}
+	}
+	slices.SortFunc(readings, func(x, y reading) int { return cmp.Compare(x.by, y.by) })
+	highest := int64(0)
+	for i := range readings {
+		highest = max(highest, readings[i].roomTime)
+		readings[i].roomTime = highest
+	}
+	return readings
+}
+
+// readClock is the room time that had certainly come by a moment.
+func readClock(readings []reading, moment at) int64 {
+	i, _ := slices.BinarySearchFunc(readings, moment, func(r reading, m at) int {
+		if r.by <= m {
+			return -1
+		}
+		return 1
+	})
+	if i == 0 {
+		return 0
+	}
+	return readings[i-1].roomTime
+}
+
+// rounding is by how many milliseconds a gate may take room time to be earlier
+// than it is: both count whole milliseconds, by two clocks of one host.
+const rounding = 10
+
 // checkGate: nothing reaches a protected route without an admission, and no pass
 // is accepted past its end. That the end had passed when a request was sent is
-// known from the passes that others had been given by then.
+// known from what anybody had been told by then.
 func (e *evidence) checkGate(all []*admission) (found []finding) {
 	for _, v := range e.log {
 		if v.admission == "" || v.visitor == "" {
 			found = append(found, finding{"the gate", fmt.Sprintf("%s %s of person %d reached the shop at %s without an admission", v.method, v.path, v.person, seconds(v.begin))})
 		}
 	}
+	readings := e.clock(all)
 	for _, p := range e.people {
 		for i, h := range p.heard {
 			if !h.inside {
@@ -531,17 +585,10 @@ func (e *evidence) checkGate(all []*admission) (found []finding) {
 			for _, s := range h.passes {
 				end = max(end, s.End)
 			}
-			roomTime := int64(0)
-			for _, a := range all {
-				if a.known <= h.sent {
-					roomTime = max(roomTime, a.granted)
-				}
-			}
-			if end > 0 && end <= roomTime {
-				upTo := *p
-				upTo.heard = p.heard[:i+1]
+			roomTime := readClock(readings, h.sent)
+			if end > 0 && end+rounding <= roomTime {
 				found = append(found, finding{"the gate", fmt.Sprintf("the pass %s, over at room time %d, was accepted after room time %d\n  %s",
-					h.with.Admission, end, roomTime, upTo.last(5))})
+					h.with.Admission, end, roomTime, p.upTo(i, 5))})
 			}
 		}
 	}

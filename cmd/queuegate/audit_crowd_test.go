@@ -91,7 +91,7 @@ const (
 var manners = []struct {
 	manner manner
 	share  int
-}{{shops, 50}, {neverCame, 9}, {leaves, 8}, {vanishes, 8}, {returns, 9}, {overstays, 14}, {intrudes, 2}}
+}{{shops, 46}, {neverCame, 9}, {leaves, 8}, {vanishes, 8}, {returns, 9}, {overstays, 18}, {intrudes, 2}}
 
 func mannerOf(n int) manner {
 	for _, m := range manners {
@@ -220,7 +220,7 @@ func (p *person) read(h *heard, got answer) {
 	}
 	for _, raw := range tickets {
 		if t, err := p.tickets.Open(p.room.name, raw); err == nil {
-			p.ticket, h.place, h.visitor = raw, t.Place, t.Visitor
+			p.ticket, h.place, h.visitor, h.roomTime = raw, t.Place, t.Visitor, t.Seen
 		}
 	}
 	for _, raw := range passes {
@@ -393,17 +393,17 @@ func (p *person) use(ctx context.Context, wanted int) (used int, ok bool) {
 	return used, true
 }
 
-// overstay goes on with the pass for a while after its session: with requests
-// that nobody waits for, which are refused without a place, and once with one
-// that joins again.
+// overstay goes on with the pass, beyond its session: with requests that nobody
+// waits for, which are refused without a place, and at last with one that joins
+// again.
 func (p *person) overstay(ctx context.Context) {
 	over := min(p.room.session, 5*time.Second) // in a room of long sessions the pass stays good
-	if !p.pause(ctx, p.between(over-time.Second, over+time.Second)) {
+	if !p.pause(ctx, p.between(0, over)) {
 		return
 	}
-	for range 8 {
+	for range 20 {
 		p.ask(asksAsset, "GET", "/"+p.room.name+"/picture", map[string]string{"Sec-Fetch-Dest": "image", "Accept": "image/*"})
-		if !p.pause(ctx, p.between(300*time.Millisecond, time.Second)) {
+		if !p.pause(ctx, p.between(100*time.Millisecond, 400*time.Millisecond)) {
 			return
 		}
 	}
