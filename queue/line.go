@@ -273,12 +273,22 @@ func (l *Line) sendJoins(ctx context.Context, asked []Arrival) ([]Standing, erro
 	return l.standings(r, len(asked))
 }
 
+// showTicket adds what a ticket shows. One that is over proves no loss: else
+// somebody could keep one for the minute a sale opens.
+func (l *Line) showTicket(show *shown, s Sign) {
+	epoch := s.Epoch
+	if now, ok := l.Now(); ok && s.Due+l.opts.WaitingTimeout.Milliseconds() < now {
+		epoch = 0
+	}
+	show.add(s.Place, epoch)
+}
+
 func (l *Line) sendSigns(ctx context.Context, asked []Sign) ([]Standing, error) {
-	args := make([]any, 0, 3*len(asked))
+	args := make([]any, 0, 4*len(asked))
 	var show shown
 	for _, s := range asked {
-		args = append(args, s.Visitor, s.Place, s.Due)
-		show.add(s.Place, s.Epoch)
+		args = append(args, s.Visitor, s.Place, s.Due, s.Epoch)
+		l.showTicket(&show, s)
 	}
 	r, err := l.run(ctx, l.scripts.touch, show, args...)
 	if err != nil {

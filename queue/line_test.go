@@ -325,7 +325,7 @@ func TestASessionEndsAtItsMaximum(t *testing.T) {
 		line := newLine(t, rdb, func(o *queue.Options) { o.SessionMax = 12 * time.Minute })
 		active := enter(t, line, 1, 1)[0]
 		start := active.Lease.Started
-		for range 3 {
+		for range 2 {
 			advance(t, line, rdb, 4*time.Minute)
 			renewed, err := line.Renew(t.Context(), holding(active))
 			require.NoError(t, err)

@@ -303,7 +303,7 @@ func (m *modelRoom) roomFor(n int64) bool {
 func (m *modelRoom) grant(visitor string, place int64) {
 	delete(m.waiting, visitor)
 	m.leases[visitor] = modelLease{
-		stage: queue.Ready, admission: fmt.Sprintf("%d.%d", place, m.lapses[visitor]), place: place,
+		stage: queue.Ready, admission: fmt.Sprintf("%d.%d", place, m.now), place: place,
 		started: m.now, ends: m.now + modelClaimWindow,
 	}
 	if m.now < m.based {
@@ -337,8 +337,29 @@ func (m *modelRoom) admit(look int) {
 	}
 }
 
+// holdOn decides about a lease past its end whose holder has come back.
+func (m *modelRoom) holdOn(visitor string) bool {
+	lease, held := m.leases[visitor]
+	if !held || lease.ends > m.now {
+		return held
+	}
+	lease.ends = m.now + modelClaimWindow
+	if lease.stage == queue.Active {
+		lease.ends = min(m.now+modelSession, lease.started+modelSessionMax)
+	}
+	if len(m.waiting) > 0 && !m.healing() || lease.ends <= m.now {
+		m.giveBack(visitor)
+		return false
+	}
+	m.leases[visitor] = lease
+	return true
+}
+
 func (m *modelRoom) standing(visitor string) modelAnswer {
 	if lease, held := m.leases[visitor]; held {
+		if lease.ends <= m.now {
+			return modelAnswer{state: queue.Away, place: lease.place, ahead: m.aheadOf(lease.place), due: lease.ends}
+		}
 		return modelAnswer{state: lease.stage, place: lease.place, lease: lease}
 	}
 	for _, part := range []map[string]spot{m.waiting, m.fresh, m.away} {
@@ -355,6 +376,7 @@ func (m *modelRoom) standing(visitor string) modelAnswer {
 
 func (m *modelRoom) join(visitor string, highest int64) modelAnswer {
 	m.sweepFresh()
+	m.holdOn(visitor)
 	if answer := m.standing(visitor); answer.state != queue.Unknown {
 		return answer
 	}
@@ -378,15 +400,17 @@ func ended(end modelEnd) modelAnswer {
 	return modelAnswer{state: queue.Ended, why: end.why, place: end.place}
 }
 
-func (m *modelRoom) touch(visitor string, place, due int64) modelAnswer {
+func (m *modelRoom) touch(visitor string, place, due, epoch int64) modelAnswer {
 	var over *modelEnd
-	if _, held := m.leases[visitor]; held {
+	if m.holdOn(visitor) {
 		delete(m.unproven, visitor)
 	} else if end, ok := m.endOf(visitor, place); ok {
 		over = &end
 	} else {
 		at := m.standing(visitor)
-		if at.state == queue.Unknown && due+modelWaitingTimeout < m.now {
+		known := at.state != queue.Unknown
+		late := due+modelWaitingTimeout < m.now
+		if known && at.place != place && (late || place < at.place && epoch >= m.epoch) || !known && late {
 			over = &modelEnd{place: place, why: queue.Expired}
 		} else {
 			if at.state == queue.Unknown {

@@ -26,11 +26,11 @@ func (l *Line) Move(ctx context.Context, sign Sign, to string) (Standing, error)
 }
 
 func (l *Line) sendMoves(ctx context.Context, asked []moving) ([]Standing, error) {
-	args := make([]any, 0, 4*len(asked))
+	args := make([]any, 0, 5*len(asked))
 	var show shown
 	for _, m := range asked {
-		args = append(args, m.Visitor, m.Place, m.Due, m.to)
-		show.add(m.Place, m.Epoch)
+		args = append(args, m.Visitor, m.Place, m.Due, m.Epoch, m.to)
+		l.showTicket(&show, m.Sign)
 	}
 	r, err := l.run(ctx, l.scripts.move, show, args...)
 	if err != nil {

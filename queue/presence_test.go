@@ -232,3 +232,65 @@ func TestAnEndIsRememberedAsLongAsItsTicketCouldBeShown(t *testing.T) {
 	require.Equal(t, queue.Ended, back.State)
 	require.Equal(t, queue.Left, back.Why)
 }
+
+// A ticket kept from an earlier stay is worth nothing, whatever its holder did
+// since: died of age and joined again under the same id, or used the stay up.
+func TestAnOldTicketBringsNobodyToTheFront(t *testing.T) {
+	onEach(t, func(t *testing.T, rdb *redis.Client) {
+		line := newLine(t, rdb, nil)
+		inside := enter(t, line, 1, 2)
+		hoarded := touch(t, line, join(t, line, 10))
+		advance(t, line, rdb, 45*time.Minute)
+		for again := true; again; {
+			var err error
+			again, err = line.Tick(t.Context())
+			require.NoError(t, err)
+		}
+		inside[0], inside[1] = touchActive(t, line, inside[0]), touchActive(t, line, inside[1])
+		honest := touch(t, line, join(t, line, 20))
+		rejoined := touch(t, line, join(t, line, 10))
+		require.Greater(t, rejoined.Place, honest.Place)
+		old := touch(t, line, hoarded)
+		require.Equal(t, queue.Ended, old.State)
+		require.Equal(t, rejoined.Place, touch(t, line, rejoined).Place, "the stay of now is not touched")
+		require.EqualValues(t, 0, touch(t, line, honest).Ahead)
+		require.Equal(t, queue.Unknown, move(t, line, hoarded, 77).State, "nor can it be moved to a person")
+	})
+}
+
+// touchActive brings back somebody whose session is over while nobody waited.
+func touchActive(t *testing.T, line *queue.Line, s queue.Standing) queue.Standing {
+	t.Helper()
+	fresh, err := line.Join(t.Context(), queue.Arrival{Visitor: s.Visitor})
+	require.NoError(t, err)
+	require.Equal(t, queue.Ready, fresh.State)
+	return claim(t, line, fresh)
+}
+
+func TestAPassPastItsEndIsNeverToldAsGood(t *testing.T) {
+	onEach(t, func(t *testing.T, rdb *redis.Client) {
+		line := newLine(t, rdb, nil)
+		ready := join(t, line, 1)
+		advance(t, line, rdb, 100*time.Second)
+		again := join(t, line, 1)
+		require.Equal(t, queue.Ready, again.State, "nobody wants the slot")
+		require.Greater(t, again.Lease.End, again.Room.Now)
+		require.Equal(t, ready.Lease.Admission, again.Lease.Admission)
+		active := claim(t, line, again)
+		advance(t, line, rdb, 6*time.Minute)
+		ticket := sign(active)
+		ticket.Place, ticket.Due = active.Lease.Place, active.Room.Now
+		back, err := line.Touch(t.Context(), ticket)
+		require.NoError(t, err)
+		require.Equal(t, queue.Active, back.State)
+		require.Greater(t, back.Lease.End, back.Room.Now)
+
+		// With somebody waiting it is given on, at the very sign of its holder.
+		enter(t, line, 2, 1)
+		waiting := touch(t, line, join(t, line, 3))
+		require.Equal(t, queue.Waiting, waiting.State)
+		advance(t, line, rdb, 6*time.Minute)
+		waiting = touch(t, line, waiting)
+		require.Equal(t, queue.Ready, waiting.State)
+	})
+}

@@ -28,7 +28,9 @@ end
 -- standing is what one visitor is told who was not part of this call's work.
 local function standing(visitor)
   local lease = lease_of(visitor)
-  if lease then return with_pass(lease) end
+  if lease and lease.ends > now then return with_pass(lease) end
+  -- Past its end and not given on: as good as away, until its holder claims it.
+  if lease then return in_line('away', lease.place, distance(lease.place), lease.ends) end
   local part, place = where(visitor)
   if not part then return refused('') end
   -- Also who is away is told until when the last sign counted: should Redis lose

@@ -23,7 +23,7 @@ local function claim(visitor, admission, place, stage, ends, epoch)
       finish(visitor, lease.place, lease.admission, 'expired')
       return ended_standing({ place = lease.place, why = 'expired', admission = admission })
     end
-    lease.ends = now + call.session
+    lease.ends = math.max(lease.ends, now + call.session) -- no token may outlive its slot, the ready one neither
     if call.session_max > 0 then lease.ends = math.min(lease.ends, lease.started + call.session_max) end
     if lease.ends <= now then
       finish(visitor, lease.place, lease.admission, 'expired')

@@ -60,7 +60,8 @@ for from = 2, #ARGV, PAGE do
   for i = 1, #page do
     local visitor = page[i]
     if not told[visitor] then -- twice in one call is one newcomer
-      told[visitor] = (leases[i] or parts[i]) and standing(visitor) or newcomer(visitor, places, dues)
+      local known = parts[i] or leases[i] and (hold_on(visitor, lease_of(visitor)) or where(visitor))
+      told[visitor] = known and standing(visitor) or newcomer(visitor, places, dues)
     end
     answers[#answers + 1] = told[visitor]
   end

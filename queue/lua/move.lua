@@ -1,7 +1,7 @@
 -- move.lua: places of people the shop turned out to know, many in one call: a
 -- place taken without a name moves to the visitor who has that name.
 -- KEYS    as room.lua
--- ARGV[2…] visitor, place, due of each ticket, and the visitor to move it to
+-- ARGV[2…] visitor, place, due, epoch of each ticket, and the visitor to move it to
 -- returns {header, standing…}, one standing of the new owner for each
 --
 -- Moving to oneself changes nothing and tells where one stands.
@@ -9,15 +9,18 @@
 -- nothing to move. If both have a place the earlier one stays. A pass is not
 -- moved: it belongs to who holds it. A place older than a stay that the new owner
 -- has ended is gone: one person does not get in twice for having waited twice.
+-- Before the draw the new owner draws a lot of their own: nobody picks the best of
+-- many tickets.
 
-local function move(visitor, place, due, to)
-  if visitor == to or redis.call('HEXISTS', LEASES, visitor) == 1 or end_of(visitor, place) or place < room.generation then
+local function move(visitor, place, due, epoch, to)
+  if visitor == to or redis.call('HEXISTS', LEASES, visitor) == 1 or end_of(visitor, place) then
     return
   end
   local part, at = where(visitor)
-  if not part and due + call.waiting_timeout < now then return end
+  if not believed(place, due, epoch, at) then return end
   at = math.min(at or place, place)
   finish(visitor, math.max(at, place), '-', 'moved')
+  if undrawn(at) then at = drawn_place(to) end
   if redis.call('HEXISTS', LEASES, to) == 1 or end_of(to, at) then return end
   local _, own = where(to)
   if own and own <= at then return end
@@ -28,13 +31,13 @@ local function move(visitor, place, due, to)
   room.last = math.max(room.last, at)
 end
 
-for i = 2, #ARGV, 4 do
-  move(ARGV[i], tonumber(ARGV[i + 1]), tonumber(ARGV[i + 2]), ARGV[i + 3])
+for i = 2, #ARGV, 5 do
+  move(ARGV[i], tonumber(ARGV[i + 1]), tonumber(ARGV[i + 2]), tonumber(ARGV[i + 3]), ARGV[i + 4])
 end
 admit(0)
 local answers = { false }
-for i = 2, #ARGV, 4 do
-  answers[#answers + 1] = standing(ARGV[i + 3])
+for i = 2, #ARGV, 5 do
+  answers[#answers + 1] = standing(ARGV[i + 4])
 end
 save()
 answers[1] = header()

@@ -96,6 +96,17 @@ local function where(visitor)
   return nil, nil
 end
 
+-- believed tells whether a ticket proves its place. While Redis knows the visitor
+-- at that very place it does. A ticket of another place is of another stay: it
+-- counts only when it is the earlier one and of an epoch whose history was lost,
+-- or when Redis knows of none; and only until waiting_timeout after its own due.
+local function believed(place, due, epoch, known)
+  if place < room.generation then return false end
+  if known == place then return true end
+  if due + call.waiting_timeout < now then return false end
+  return not known or known < place or epoch < room.epoch
+end
+
 -- find tells the same of many visitors at once, at most PAGE: their lease records,
 -- and part and place of those in line; false where there is none.
 local function find(visitors)

@@ -105,6 +105,22 @@ local function give_back(visitor)
   add('lapsed', 1)
 end
 
+-- hold_on decides about a lease past its end whose holder has come back: while
+-- nobody waits it is theirs for another window or session; else it is given on
+-- as if they had not come.
+local function hold_on(visitor, lease)
+  if lease.ends > now then return lease end
+  local active = lease.stage == 'active'
+  lease.ends = now + (active and call.session or call.claim_window)
+  if active and call.session_max > 0 then lease.ends = math.min(lease.ends, lease.started + call.session_max) end
+  if waiting_n > 0 and not healing() or active and not call.renewal or lease.ends <= now then
+    give_back(visitor)
+    return nil
+  end
+  put_lease(visitor, lease)
+  return lease
+end
+
 -- could_hold tells whether n slots are free, leases past their end counted as
 -- free, and how many are taken beyond the limit.
 local function could_hold(n)
@@ -126,14 +142,13 @@ local function room_for(n)
   return slots_n + reserved() < room.slots
 end
 
--- grant admits: a ready pass of one claim window. Its name follows from place
--- and lapses, so that a second run of the same admission is the same admission.
+-- grant admits: a ready pass of one claim window. Its name is place and moment, so
+-- that no other admission of the place ever has it.
 local granted = {} -- leases given in this call, by visitor
 
 local function grant(visitor, place)
-  local lapsed = tonumber(redis.call('HGET', LAPSES, visitor) or '0')
   local lease = {
-    stage = 'ready', admission = int(place) .. '.' .. int(lapsed), place = place,
+    stage = 'ready', admission = int(place) .. '.' .. int(now), place = place,
     started = now, ends = now + call.claim_window,
   }
   put_lease(visitor, lease)

@@ -2,13 +2,13 @@
 -- poll, every later one, the return of who was away and the restoring of who
 -- Redis does not know are this one script.
 -- KEYS    as room.lua
--- ARGV[2…] visitor, place, due of each ticket
+-- ARGV[2…] visitor, place, due, epoch of each ticket
 -- returns {header, standing…}, one standing for each ticket in order
 --
 -- Idempotent. Whoever is away or unknown stands again at the ticket's own place;
 -- if both Redis and the ticket know a place the earlier one counts. A ticket is
--- void when its stay ended, when a reset came after it, or when its holder was
--- silent for waiting_timeout after it was due.
+-- void when its stay ended, when a reset came after it, when its holder was silent
+-- for waiting_timeout after it was due, or when it is of an earlier stay.
 
 -- Who is in front of this place is near: every poll is heard, and nobody need be
 -- counted to know it.
@@ -19,12 +19,10 @@ if people() > NEAR then
 end
 
 -- void tells why a ticket is worth nothing, or nil.
-local function void(place, due, part, record)
+local function void(place, due, epoch, known, record)
   local stay = read_end(record, place)
   if stay then return stay end
-  if place < room.generation or not part and due + call.waiting_timeout < now then
-    return { place = place, why = 'expired' }
-  end
+  if not believed(place, due, epoch, known) then return { place = place, why = 'expired' } end
   return nil
 end
 
@@ -68,20 +66,25 @@ local function write_down(write)
 end
 
 local voids = {}
-for from = 2, #ARGV, 3 * PAGE do
+for from = 2, #ARGV, 4 * PAGE do
   local visitors = {}
-  local last = math.min(from + 3 * PAGE - 1, #ARGV)
-  for i = from, last, 3 do visitors[#visitors + 1] = ARGV[i] end
+  local last = math.min(from + 4 * PAGE - 1, #ARGV)
+  for i = from, last, 4 do visitors[#visitors + 1] = ARGV[i] end
   local leases, parts, places = find(visitors)
   local ends = redis.call('HMGET', ENDS, unpack(visitors))
   local write = { fresh = {}, away = {}, places = {}, dues = {} }
   for n = 1, #visitors do
-    local i = from + 3 * (n - 1)
+    local i = from + 4 * (n - 1)
     local visitor, place = visitors[n], tonumber(ARGV[i + 1])
-    if leases[n] then
+    local held = leases[n] and not heard[visitor] and hold_on(visitor, lease_of(visitor))
+    if leases[n] and not held and not heard[visitor] then -- given on just now: where does that leave them?
+      parts[n], places[n] = where(visitor)
+      ends[n] = redis.call('HGET', ENDS, visitor)
+    end
+    if held then
       redis.call('SREM', UNPROVEN, visitor)
     else
-      voids[i] = void(place, tonumber(ARGV[i + 2]), parts[n], ends[n])
+      voids[i] = void(place, tonumber(ARGV[i + 2]), tonumber(ARGV[i + 3]), places[n], ends[n])
       -- Two tickets of one visitor in one call are one sign.
       if not voids[i] and not heard[visitor] then
         come_in(visitor, parts[n], math.min(places[n] or place, place), write)
@@ -102,7 +105,7 @@ local function answer(i)
 end
 
 local answers = { false }
-for i = 2, #ARGV, 3 do answers[#answers + 1] = answer(i) end
+for i = 2, #ARGV, 4 do answers[#answers + 1] = answer(i) end
 save()
 answers[1] = header()
 return answers
