@@ -204,7 +204,7 @@ func newBench(t *testing.T, change ...func(*proxy.Options)) *bench {
 	var err error
 	b.passes, err = token.New(token.Options{Issuer: "test", Secret: []byte(secret)})
 	require.NoError(t, err)
-	b.tickets, err = token.NewTickets([]byte(identitySecret))
+	b.tickets, err = token.NewTickets([]byte(identitySecret), "test")
 	require.NoError(t, err)
 	o := proxy.Options{
 		Rooms: []proxy.Room{

@@ -20,16 +20,39 @@ const (
 // or method than the one on the request line, that is, than the one the gate
 // judged.
 var misleading = []string{
-	"x-original-url", "x-original-uri", "x-original-method", "x-original-host",
-	"x-rewrite-url", "x-rewrite-uri",
+	"x-original-url", "x-original-uri", "x-original-path", "x-original-method", "x-original-host",
+	"x-rewrite-url", "x-rewrite-uri", "x-rewrite-path", "x-envoy-original-path",
+	"x-override-url", "x-request-uri",
 	"x-forwarded-uri", "x-forwarded-url", "x-forwarded-prefix", "x-forwarded-path", "x-forwarded-method",
 	"x-http-method-override", "x-http-method", "x-method-override", "x-method",
 }
 
-// fold returns name as lax servers compare it: without case, and with _ for -.
-// CGI and its heirs cannot tell X_Entry_Token from X-Entry-Token.
+// framing are headers, folded, that say where a message ends and how its
+// connection goes on. Go reads them under their own names only; a shop that also
+// takes Transfer_Encoding would see the message end elsewhere.
+var framing = []string{
+	"transfer-encoding", "content-length", "connection", "host", "te", "trailer", "upgrade", "expect",
+	"keep-alive", "proxy-connection",
+}
+
+// fold returns name as lax servers compare it: without case, and with - for
+// whatever is no letter and no digit. CGI and its heirs cannot tell
+// X_Entry_Token or X.Entry.Token from X-Entry-Token.
 func fold(name string) string {
-	return strings.ReplaceAll(strings.ToLower(name), "_", "-")
+	return strings.Map(func(r rune) rune {
+		switch {
+		case 'a' <= r && r <= 'z', '0' <= r && r <= '9':
+			return r
+		case 'A' <= r && r <= 'Z':
+			return r + 'a' - 'A'
+		}
+		return '-'
+	}, name)
+}
+
+// odd reports whether name is spelled with more than letters, digits and -.
+func odd(name string) bool {
+	return !strings.EqualFold(name, fold(name))
 }
 
 // scrub removes from what goes to the shop every header that only the gate may
@@ -53,7 +76,9 @@ func gone(name string, believe bool) bool {
 		slices.Contains(misleading, folded):
 		return true
 	case strings.HasPrefix(folded, "x-forwarded-"), folded == "x-real-ip", folded == "forwarded":
-		return !believe || strings.Contains(name, "_")
+		return !believe || odd(name)
+	case slices.Contains(framing, folded):
+		return odd(name)
 	default:
 		return false
 	}

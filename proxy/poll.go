@@ -18,6 +18,14 @@ const (
 	defaultPoll = 5 * time.Second
 )
 
+// pollKey is whose polls are counted together: the visitor of the ticket, the
+// person and the holder of the pass that a request proves, "" for what it does
+// not. All of them, for a ticket may be in more hands than one, and an answer
+// about a person or pass must not go to somebody who shows the ticket alone.
+type pollKey struct {
+	ticket, person, pass string
+}
+
 // pollGuard stops a visitor who polls without end, one of a room by one, and
 // keeps the last answer for them. Two maps take turns, so that nothing ever has
 // to look through them: whoever was silent for pollMemory is in neither.
@@ -25,11 +33,11 @@ type pollGuard struct {
 	mu      sync.Mutex
 	now     func() time.Time
 	turned  time.Time
-	current map[string]*poller
-	before  map[string]*poller
+	current map[pollKey]*poller
+	before  map[pollKey]*poller
 }
 
-// poller is the token bucket of one visitor. Its fields belong to the guard's
+// poller is the token bucket of one key. Its fields belong to the guard's
 // mutex.
 type poller struct {
 	tokens float64
@@ -38,16 +46,16 @@ type poller struct {
 }
 
 func newPollGuard(now func() time.Time) *pollGuard {
-	return &pollGuard{now: now, turned: now(), current: map[string]*poller{}, before: map[string]*poller{}}
+	return &pollGuard{now: now, turned: now(), current: map[pollKey]*poller{}, before: map[pollKey]*poller{}}
 }
 
-// allow takes one poll of the visitor and reports whether it is within the
+// allow takes one poll of who and reports whether it is within the
 // allowed rate. When it is not, last is the answer given before, nil when there
 // was none.
-func (g *pollGuard) allow(visitor string) (last *statusDoc, ok bool) {
+func (g *pollGuard) allow(who pollKey) (last *statusDoc, ok bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	p, now := g.find(visitor)
+	p, now := g.find(who)
 	p.tokens = min(pollBurst, p.tokens+now.Sub(p.at).Seconds()*pollsPerSecond)
 	p.at = now
 	if p.tokens < 1 {
@@ -57,29 +65,32 @@ func (g *pollGuard) allow(visitor string) (last *statusDoc, ok bool) {
 	return nil, true
 }
 
-// remember keeps the answer that a visitor who polls too fast is given again.
-func (g *pollGuard) remember(visitor string, d *statusDoc) {
+// remember keeps the answer that is given again to who polls too fast: all of it
+// but the ticket and the entry token. Whoever is owed those has them, or gets them
+// with the next answer that is not hurried.
+func (g *pollGuard) remember(who pollKey, d statusDoc) {
+	d.Ticket, d.EntryToken = "", ""
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	p, _ := g.find(visitor)
-	p.last = d
+	p, _ := g.find(who)
+	p.last = &d
 }
 
-// find returns the visitor's bucket, a full one for a stranger.
-func (g *pollGuard) find(visitor string) (*poller, time.Time) {
+// find returns the bucket of who, a full one for a stranger.
+func (g *pollGuard) find(who pollKey) (*poller, time.Time) {
 	now := g.now()
 	if now.Sub(g.turned) >= pollMemory || len(g.current) >= pollMost {
 		if now.Sub(g.turned) >= 2*pollMemory {
-			g.current = map[string]*poller{}
+			g.current = map[pollKey]*poller{}
 		}
-		g.before, g.current, g.turned = g.current, map[string]*poller{}, now
+		g.before, g.current, g.turned = g.current, map[pollKey]*poller{}, now
 	}
-	p, ok := g.current[visitor]
+	p, ok := g.current[who]
 	if !ok {
-		if p, ok = g.before[visitor]; !ok {
+		if p, ok = g.before[who]; !ok {
 			p = &poller{tokens: pollBurst, at: now}
 		}
-		g.current[visitor] = p
+		g.current[who] = p
 	}
 	return p, now
 }

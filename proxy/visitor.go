@@ -70,7 +70,7 @@ func (x *exchange) serveJoin() {
 		return
 	}
 	x.back, x.joinKey = back, true
-	if x.offDuty() || x.byOwnPass() {
+	if x.offDuty() || x.byOwnPass(x.showsPass()) {
 		return
 	}
 	x.readTicket()
@@ -130,7 +130,8 @@ func (x *exchange) serveStatus() {
 		return
 	}
 	x.readTicket()
-	if x.tooFast() || x.byOwnPass() {
+	value := x.showsPass()
+	if x.tooFast() || x.byOwnPass(value) {
 		return
 	}
 	if x.ticket == nil && x.shown == nil && x.person == "" {
@@ -184,8 +185,8 @@ func (x *exchange) tell(st queue.Standing, err error) {
 
 // answerStatus answers with d and keeps it for those who ask too fast.
 func (x *exchange) answerStatus(d statusDoc) {
-	if who := x.asking(); who != "" {
-		x.room.polls.remember(who, &d)
+	if who, counted := x.asking(); counted {
+		x.room.polls.remember(who, d)
 	}
 	x.document(http.StatusOK, d)
 }
@@ -196,19 +197,27 @@ func (x *exchange) cannotSayJSON() {
 	x.cannotSay()
 }
 
-// asking is whose polls are counted together, "" for a stranger.
-func (x *exchange) asking() string {
+// asking is whose polls are counted together. Those of somebody who shows neither
+// ticket nor name are not.
+func (x *exchange) asking() (who pollKey, counted bool) {
+	who.person = x.person
 	if x.ticket != nil {
-		return x.ticket.Visitor
+		who.ticket = x.ticket.Visitor
 	}
-	return x.person
+	if who == (pollKey{}) {
+		return who, false
+	}
+	if x.shown != nil {
+		who.pass = x.shown.pass.Visitor
+	}
+	return who, true
 }
 
 // tooFast answers 429 to a visitor who asks more than ten times a second. The
-// answer is the last one given: nothing is lost.
+// answer is the last one given, without ticket and entry token.
 func (x *exchange) tooFast() bool {
-	who := x.asking()
-	if who == "" {
+	who, counted := x.asking()
+	if !counted {
 		return false
 	}
 	last, ok := x.room.polls.allow(who)
@@ -226,16 +235,21 @@ func (x *exchange) tooFast() bool {
 	return true
 }
 
-// byOwnPass answers somebody whose pass is good: they need no place.
-func (x *exchange) byOwnPass() bool {
+// showsPass looks for the pass of the request and tells its worth.
+func (x *exchange) showsPass() worth {
 	h, value := x.bestPass()
-	if value == worthless {
+	if value != worthless {
+		x.shown = &h
+	}
+	return value
+}
+
+// byOwnPass answers somebody whose pass is good: they need no place.
+func (x *exchange) byOwnPass(value worth) bool {
+	if value == worthless || value == past {
 		return false
 	}
-	x.shown = &h
-	if value == past {
-		return false
-	}
+	h := *x.shown
 	x.record.visitor = h.pass.Visitor
 	d := statusDoc{Room: x.room.Name, Status: statusReady, RoomState: x.stranger().RoomState, Message: x.room.Page.Message}
 	if value == running {

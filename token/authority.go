@@ -18,8 +18,14 @@ const MaxSize = 4096
 // Options says whose tokens an Authority signs and which it accepts.
 type Options struct {
 	// Issuer is the iss of every token and the only one accepted; required, at most
-	// 128 bytes. Two installations that share a secret tell each other apart by it.
+	// 128 bytes.
 	Issuer string
+
+	// Installation is the ins of every token and the only one accepted, at most 256
+	// bytes. Installations that share a secret tell each other's passes apart by it,
+	// also where they have one issuer. When empty, tokens carry no ins and those that
+	// do are refused.
+	Installation string
 
 	// Secret signs with HS256; at least 32 bytes. Required unless PrivateKey is set,
 	// and unused then: to accept what it signed before, list it in Previous.
@@ -41,7 +47,7 @@ type Options struct {
 // Authority signs and verifies entry tokens. It never changes and is safe for use by
 // any number of goroutines.
 type Authority struct {
-	issuer  string
+	origin  origin
 	signer  *key
 	ordered []*key          // as given, the signing key first
 	keys    map[string]*key // by the header of their tokens
@@ -50,9 +56,12 @@ type Authority struct {
 // New returns an Authority, or an error that names the option that is wrong. No key
 // is made up: gates with keys of their own would throw out each other's visitors.
 func New(o Options) (*Authority, error) {
-	a := &Authority{issuer: o.Issuer, keys: make(map[string]*key)}
+	a := &Authority{origin: origin{o.Issuer, o.Installation}, keys: make(map[string]*key)}
 	if o.Issuer == "" || len(o.Issuer) > 128 || !utf8.ValidString(o.Issuer) {
 		return nil, errors.New("token: issuer must be 1 to 128 bytes of UTF-8")
+	}
+	if len(o.Installation) > 256 || !utf8.ValidString(o.Installation) {
+		return nil, errors.New("token: installation must be at most 256 bytes of UTF-8")
 	}
 	var err error
 	switch {
@@ -110,7 +119,7 @@ func (a *Authority) Sign(p Pass) (string, error) {
 	if err := p.check(); err != nil {
 		return "", fmt.Errorf("token: sign: %w", err)
 	}
-	claims, err := encodeClaims(a.issuer, p)
+	claims, err := encodeClaims(a.origin, p)
 	if err != nil {
 		return "", fmt.Errorf("token: sign: %w", err)
 	}
@@ -123,10 +132,10 @@ func (a *Authority) Sign(p Pass) (string, error) {
 }
 
 // Verify returns what the token raw says when it is signed by a key in use, was given
-// by this issuer for exactly this room, and every claim is there, of its type and sane.
-// It does not judge the time: a gate judges End by room time. With any error
-// (ErrMalformed, ErrSignature, ErrRoom) the Pass is zero, and the error holds nothing
-// of the token.
+// by this issuer and installation for exactly this room, and every claim is there, of
+// its type and sane. It does not judge the time: a gate judges End by room time. With
+// any error (ErrMalformed, ErrSignature, ErrRoom) the Pass is zero, and the error holds
+// nothing of the token.
 //
 // The order keeps a forged token cheap: length, characters, header and signature come
 // before any JSON is read.
@@ -150,11 +159,11 @@ func (a *Authority) Verify(raw, room string) (Pass, error) {
 	if err != nil {
 		return Pass{}, fmt.Errorf("%w: claims are not strict base64url", ErrMalformed)
 	}
-	issuer, p, err := decodeClaims(said)
+	by, p, err := decodeClaims(said)
 	if err != nil {
 		return Pass{}, err
 	}
-	if issuer != a.issuer || p.Room != room {
+	if by != a.origin || p.Room != room {
 		return Pass{}, ErrRoom
 	}
 	return p, nil

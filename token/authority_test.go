@@ -27,6 +27,7 @@ import (
 const (
 	room    = "checkout"
 	issuer  = "queuegate"
+	install = "queuegate/qg"
 	visitor = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 )
 
@@ -204,6 +205,8 @@ func TestNewNamesTheOptionThatIsWrong(t *testing.T) {
 		"no issuer":                   {token.Options{Secret: secret}, "token: issuer must be"},
 		"issuer too long":             {token.Options{Issuer: strings.Repeat("a", 129), Secret: secret}, "token: issuer must be"},
 		"issuer that is not UTF-8":    {token.Options{Issuer: "\xff", Secret: secret}, "token: issuer must be"},
+		"installation too long":       {token.Options{Issuer: issuer, Installation: strings.Repeat("a", 257), Secret: secret}, "token: installation must be"},
+		"installation not UTF-8":      {token.Options{Issuer: issuer, Installation: "\xff", Secret: secret}, "token: installation must be"},
 		"no key at all":               {token.Options{Issuer: issuer}, "token: secret is empty, want at least 32"},
 		"empty secret":                {token.Options{Issuer: issuer, Secret: []byte{}}, "token: secret is empty"},
 		"short secret":                {token.Options{Issuer: issuer, Secret: secret[:31]}, "token: secret has 31 bytes, want at least 32"},
@@ -225,6 +228,46 @@ func TestNewNamesTheOptionThatIsWrong(t *testing.T) {
 			a, err := token.New(tt.o)
 			require.ErrorContains(t, err, tt.want)
 			require.Nil(t, a)
+		})
+	}
+}
+
+// Staging and production may share a secret, an issuer and the names of rooms.
+func TestPassesStayInTheirInstallation(t *testing.T) {
+	t.Parallel()
+	at := func(installation string) *token.Authority {
+		return authority(t, token.Options{Secret: secret, Installation: installation})
+	}
+	good := sign(t, at(install), samplePass())
+	header, claims := part(t, good, 0), part(t, good, 1)
+	require.Contains(t, claims, `"ins":"queuegate/qg"`)
+	saying := func(ins string) string {
+		return forge(t, jwt.SigningMethodHS256, secret, header, strings.Replace(claims, `"ins":"queuegate/qg"`, ins, 1))
+	}
+	for name, tt := range map[string]struct {
+		at   string
+		raw  string
+		want error
+	}{
+		"its own":                         {install, good, nil},
+		"another prefix":                  {"queuegate/staging", good, token.ErrRoom},
+		"another issuer in the name":      {"staging/qg", good, token.ErrRoom},
+		"a name that begins like it":      {install + "2", good, token.ErrRoom},
+		"a name in capitals":              {strings.ToUpper(install), good, token.ErrRoom},
+		"at a verifier without a name":    {"", good, token.ErrRoom},
+		"without a name at one with":      {install, sign(t, at(""), samplePass()), token.ErrRoom},
+		"without a name at one without":   {"", sign(t, at(""), samplePass()), nil},
+		"an empty name":                   {install, saying(`"ins":""`), token.ErrRoom},
+		"no name but null":                {install, saying(`"ins":null`), token.ErrRoom},
+		"the name in a list":              {install, saying(`"ins":["queuegate/qg"]`), token.ErrMalformed},
+		"a number for a name":             {install, saying(`"ins":1`), token.ErrMalformed},
+		"an empty name at one without it": {"", saying(`"ins":""`), nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p, err := at(tt.at).Verify(tt.raw, room)
+			require.ErrorIs(t, err, tt.want)
+			require.Equal(t, tt.want == nil, p == samplePass())
 		})
 	}
 }
@@ -253,7 +296,7 @@ func TestVerifyRefusesForgedTokens(t *testing.T) {
 	signatureOf := func(p token.Pass) string { return strings.Split(sign(t, a, p), ".")[2] }
 	other := samplePass()
 	other.Admission = "2"
-	ticketKey, err := token.NewTickets(token.DeriveIdentitySecret(secret))
+	ticketKey, err := token.NewTickets(secret, install)
 	require.NoError(t, err)
 
 	for name, tt := range map[string]struct {

@@ -53,7 +53,11 @@ type Pass struct {
 // claims is the JSON of a token. Pointers tell a claim that is missing or null from
 // one that is zero; the Go types refuse lists, fractions and numbers in strings.
 type claims struct {
-	Issuer     *string `json:"iss"`
+	Issuer *string `json:"iss"`
+
+	// Installation is left out by those that have no name of their own.
+	Installation string `json:"ins,omitempty"`
+
 	Room       *string `json:"aud"`
 	Visitor    *string `json:"sub"`
 	Admission  *string `json:"jti"`
@@ -66,9 +70,14 @@ type claims struct {
 	End        *int64  `json:"end"`
 }
 
-func encodeClaims(issuer string, p Pass) ([]byte, error) {
+// origin is who gave a pass.
+type origin struct {
+	issuer, installation string
+}
+
+func encodeClaims(by origin, p Pass) ([]byte, error) {
 	return json.Marshal(claims{
-		Issuer: &issuer, Room: &p.Room, Visitor: &p.Visitor, Admission: &p.Admission,
+		Issuer: &by.issuer, Installation: by.installation, Room: &p.Room, Visitor: &p.Visitor, Admission: &p.Admission,
 		IssuedAt: new(p.IssuedAt.Unix()), Expires: new(p.Expires.Unix()),
 		Stage: &p.Stage, Place: &p.Place, Generation: &p.Generation, Epoch: &p.Epoch, End: &p.End,
 	})
@@ -76,14 +85,14 @@ func encodeClaims(issuer string, p Pass) ([]byte, error) {
 
 // decodeClaims reads the JSON of a token whose signature was checked. The cause of a
 // decoding error is left out: it would quote the claim.
-func decodeClaims(data []byte) (issuer string, p Pass, err error) {
+func decodeClaims(data []byte) (by origin, p Pass, err error) {
 	var c claims
 	if json.Unmarshal(data, &c) != nil {
-		return "", Pass{}, fmt.Errorf("%w: claims are not JSON of the right types", ErrMalformed)
+		return origin{}, Pass{}, fmt.Errorf("%w: claims are not JSON of the right types", ErrMalformed)
 	}
 	if c.Issuer == nil || c.Room == nil || c.Visitor == nil || c.Admission == nil || c.IssuedAt == nil ||
 		c.Expires == nil || c.Stage == nil || c.Place == nil || c.Generation == nil || c.Epoch == nil || c.End == nil {
-		return "", Pass{}, fmt.Errorf("%w: a claim is missing", ErrMalformed)
+		return origin{}, Pass{}, fmt.Errorf("%w: a claim is missing", ErrMalformed)
 	}
 	p = Pass{
 		Room: *c.Room, Visitor: *c.Visitor, Admission: *c.Admission, Stage: *c.Stage,
@@ -91,9 +100,9 @@ func decodeClaims(data []byte) (issuer string, p Pass, err error) {
 		IssuedAt: time.Unix(*c.IssuedAt, 0).UTC(), Expires: time.Unix(*c.Expires, 0).UTC(),
 	}
 	if err := p.check(); err != nil {
-		return "", Pass{}, fmt.Errorf("%w: %w", ErrMalformed, err)
+		return origin{}, Pass{}, fmt.Errorf("%w: %w", ErrMalformed, err)
 	}
-	return *c.Issuer, p, nil
+	return origin{*c.Issuer, c.Installation}, p, nil
 }
 
 // check is the same for signing and verifying, so that nothing is signed that would

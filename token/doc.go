@@ -14,7 +14,8 @@
 //	header alg         HS256, EdDSA or ES256; fixed by the key, never chosen by the token
 //	header kid         names the key; a hash of it that tells nothing about it
 //	header typ         queuegate-entry+jwt
-//	claim  iss         the installation, Options.Issuer
+//	claim  iss         who gives passes, Options.Issuer
+//	claim  ins         the installation, Options.Installation; left out where that is empty
 //	claim  aud         the room, one string
 //	claim  sub         the visitor, 26 characters of A-Z and 2-7
 //	claim  jti         the admission; every list of used or ended passes is kept by it
@@ -26,7 +27,7 @@
 //	claim  epoch       of the line, raised when Redis lost history
 //	claim  end         when the lease ends, room time, milliseconds; gates judge by it
 //
-// Every claim is required. Unknown claims are ignored, so that a gate of the
+// Every claim is required, ins where a verifier expects one. Unknown claims are ignored, so that a gate of the
 // version before accepts what a newer one signed.
 //
 // # What a verifier must check
@@ -38,7 +39,7 @@
 //  1. refuse more than 4096 bytes before it parses anything,
 //  2. take the algorithm from the key it holds under kid, never from the token, and
 //     refuse an unknown kid without looking for it elsewhere,
-//  3. check typ, iss and that aud is exactly its room, one string and not a list,
+//  3. check typ, iss, ins and that aud is exactly its room, one string and not a list,
 //  4. require exp and refuse a token whose exp is now or earlier,
 //  5. use no claim of a token that failed any of these.
 //
@@ -62,7 +63,8 @@
 // Nobody inside notices. With one step only, a gate not yet restarted would send
 // back into the line whoever was just admitted by a gate that was.
 //
-// Tickets are not rotated: the secret of [NewTickets] and [VisitorFromKey] must stay
-// the same for as long as anybody waits. It should therefore be set by itself and not
-// derived from a token secret that changes.
+// Tickets are not rotated: the secret of [NewTickets] and [DeriveIdentitySecret] must
+// stay the same for as long as anybody waits. It should therefore be set by itself and
+// not be a token secret that changes. The same goes for the name of the installation,
+// which all passes and tickets are bound to.
 package token

@@ -11,12 +11,13 @@ var (
 
 	// ErrSignature is returned when the header names no key, algorithm and type
 	// of this Authority or when the signature is not that key's. A ticket of
-	// another room answers this too: its room is part of what is signed.
+	// another room or installation answers this too: both are part of what is
+	// signed.
 	ErrSignature = errors.New("token: not signed by a key in use")
 
 	// ErrRoom is returned when a well signed entry token was given for another
-	// room or by another issuer.
-	ErrRoom = errors.New("token: for another room or issuer")
+	// room, by another issuer or by another installation.
+	ErrRoom = errors.New("token: for another room, issuer or installation")
 
 	// ErrExpired is returned by VerifyAt when exp is now or earlier. Verify never
 	// returns it.

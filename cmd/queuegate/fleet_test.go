@@ -37,6 +37,8 @@ const (
 	lookIn = 150 * time.Millisecond
 
 	signingSecret = "q8Zr2LxT0vB7nYc4WmKd9HsJ6pGf3aEu"
+
+	installation = "queuegate/qg" // of the defaults: issuer and key prefix
 )
 
 func TestMain(m *testing.M) {
@@ -538,9 +540,9 @@ func browse() map[string]string {
 // keys are the tests' copies of what the gates sign with.
 func keys(t testing.TB) (*token.Authority, *token.Tickets) {
 	t.Helper()
-	passes, err := token.New(token.Options{Issuer: "queuegate", Secret: []byte(signingSecret)})
+	passes, err := token.New(token.Options{Issuer: "queuegate", Installation: installation, Secret: []byte(signingSecret)})
 	require.NoError(t, err)
-	tickets, err := token.NewTickets(token.DeriveIdentitySecret([]byte(signingSecret)))
+	tickets, err := token.NewTickets([]byte(signingSecret), installation)
 	require.NoError(t, err)
 	return passes, tickets
 }

@@ -200,15 +200,20 @@ func newKeys(c *config.Config) (signingKeys, error) {
 	for i, p := range c.Token.Previous {
 		previous[i] = []byte(p.Reveal())
 	}
-	keys := signingKeys{identity: []byte(c.Token.IdentitySecret.Reveal())}
-	if len(keys.identity) == 0 {
-		keys.identity = token.DeriveIdentitySecret(secret)
+	identity := []byte(c.Token.IdentitySecret.Reveal())
+	if len(identity) == 0 {
+		identity = secret
 	}
+	// Staging and production may share secrets, but no line. A prefix has no slash.
+	installation := c.Token.Issuer + "/" + c.Redis.KeyPrefix
+	keys := signingKeys{identity: token.DeriveIdentitySecret(identity, installation)}
 	var err error
-	if keys.passes, err = token.New(token.Options{Issuer: c.Token.Issuer, Secret: secret, Previous: previous}); err != nil {
+	if keys.passes, err = token.New(token.Options{
+		Issuer: c.Token.Issuer, Installation: installation, Secret: secret, Previous: previous,
+	}); err != nil {
 		return signingKeys{}, fmt.Errorf("token: %w", err)
 	}
-	if keys.tickets, err = token.NewTickets(keys.identity); err != nil {
+	if keys.tickets, err = token.NewTickets(identity, installation); err != nil {
 		return signingKeys{}, fmt.Errorf("token: %w", err)
 	}
 	return keys, nil

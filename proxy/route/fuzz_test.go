@@ -48,6 +48,43 @@ func perSegment(p string, f func(string) string) string {
 	return strings.Join(segs, "/")
 }
 
+// serverURLParser is the path that new URL(p, base) has in JavaScript, after the
+// state machine of the URL Standard for http: tabs and line breaks go, "\" is
+// "/", two or more of them begin an authority, and %2e is a dot.
+func serverURLParser(p string) string {
+	p = strings.NewReplacer("\t", "", "\n", "", "\r", "").Replace(strings.TrimFunc(p, func(r rune) bool { return r <= ' ' }))
+	slash := func(i int) bool { return i < len(p) && (p[i] == '/' || p[i] == '\\') }
+	if slash(0) && slash(1) {
+		start := 0
+		for slash(start) {
+			start++
+		}
+		end := start
+		for end < len(p) && !slash(end) && p[end] != '?' && p[end] != '#' {
+			end++
+		}
+		p = p[end:]
+	}
+	if i := strings.IndexAny(p, "?#"); i >= 0 {
+		p = p[:i]
+	}
+	segs := strings.Split(strings.TrimPrefix(strings.ReplaceAll(p, `\`, "/"), "/"), "/")
+	var out []string
+	for i, seg := range segs {
+		dots := strings.ReplaceAll(strings.ToLower(seg), "%2e", ".")
+		if dots == ".." && len(out) > 0 {
+			out = out[:len(out)-1]
+		}
+		switch {
+		case dots != "." && dots != "..":
+			out = append(out, seg)
+		case i == len(segs)-1:
+			out = append(out, "")
+		}
+	}
+	return "/" + strings.Join(out, "/")
+}
+
 var serverSteps = []func(string) string{
 	serverDecode,
 	serverDecodeKeepingSlash,
@@ -82,6 +119,14 @@ var serverSteps = []func(string) string{
 	strings.ToLower,
 	strings.ToUpper,
 	func(p string) string { return strings.Map(unicode.SimpleFold, p) },
+	serverURLParser,
+}
+
+// urlParserOrders decode not at all, once, twice and three times before they
+// parse a URL. They are tried on every target.
+func urlParserOrders() [][]byte {
+	last := byte(len(serverSteps) - 1)
+	return [][]byte{{last}, {0, last}, {0, 0, last}, {0, 0, 0, last}, {last, 0, last}}
 }
 
 // serve runs the path through the steps in the order given and reports whether a
@@ -124,6 +169,8 @@ func FuzzTarget(f *testing.F) {
 		"/orderly", "/order-help", "/files/a%2Fb", "/p/%EC%A3%BC%EB%AC%B8", "/a;v=1/b", "/x?q=100%", "/api%2e/order", "/order/x.css", "/order;.css",
 		"/order%3f.css", "/order%23", "/order%3fz", "/_queue/status", "/__QUEUE/../order", "//evil.test/order", "/a%2fb/%2e%2e/order",
 		"/static/.../order", "/static/..%20/order", "/static/..%20./order", "/%25%36%66rder", "/%2525256frder", "/order%2500", "/a%3b/..%2f;/order",
+		"///x/order", "///x:80/order", "///u:p@x:80/order/pay", "////x/order", "/////x/order", "/%5Cx/order", "/%5C/x/order", "//%5C/x/order",
+		"/%2F%2Fx/order", "/.///x/order", "///x/%2e%2e/order", "/or%2509der", "/%2509/x/order", "///x/x/..;/order",
 	}
 	for i, s := range seeds {
 		f.Add(s, []byte{0, 2, 3, 7, 8})
@@ -159,7 +206,7 @@ func checkTarget(t testing.TB, whole, shut *route.Table, uri string, orders ...[
 	}
 	w := widest(raw)
 	reaches, by := w == "/order" || strings.HasPrefix(w, "/order/"), []byte("widest")
-	for _, order := range orders {
+	for _, order := range append(urlParserOrders(), orders...) {
 		if !reaches && serve(raw, order) {
 			reaches, by = true, order
 		}
@@ -183,7 +230,7 @@ func checkTarget(t testing.TB, whole, shut *route.Table, uri string, orders ...[
 func TestNoOrderOfStepsReachesARoomUnseen(t *testing.T) {
 	words := []string{
 		"/", "/", "/", "/order", "/order", "/ORDER", "/%6frder", "/public", "/public/", "/a", "/.well-known/x", "/robots.txt", "/_queue/x",
-		"//", "/..", "/..", "/../", "/.", "/%2e%2e", "/%2E.", "/%252e%252e", "/...", "%2f", "%2F", "%252f", "%25252f", "%5c", "%255c", ";", ";x=1",
+		"//", "//x", "///x:80", "/////u@x", "%5cx", "/..", "/..", "/../", "/.", "/%2e%2e", "/%2E.", "/%252e%252e", "/...", "%2f", "%2F", "%252f", "%25252f", "%5c", "%255c", ";", ";x=1",
 		"%3b", "%253b", "%23", "%2523", "%3f", "%253f", "%20", "%2520", "%2500", "%2509", ".", "%2e", "..", "order", "a", "%C5%BF", "?", "%25",
 	}
 	rnd := rand.New(rand.NewPCG(1, 2))

@@ -61,6 +61,7 @@ const (
 	hash               // #
 	question           // ?
 	nul                // NUL
+	tabOrBreak         // tab, line feed, carriage return
 	doubleSlash        // //
 	leadingDot         // a segment begins with a dot
 	trailingDot        // a segment ends with a dot
@@ -87,6 +88,8 @@ func marksOf(path string) (found marks) {
 			found |= question
 		case 0:
 			found |= nul
+		case '\t', '\n', '\r':
+			found |= tabOrBreak
 		case '.':
 			if last == '/' {
 				found |= leadingDot
@@ -124,12 +127,14 @@ type step struct {
 
 // steps lists what servers do to a path. Decoding comes first so that the second
 // reading is the path decoded once.
-func steps() [12]step {
+func steps() [14]step {
 	return [...]step{
 		{percent, decode},
 		{encodedSlash, decodeExceptSlash},
 		{backslash, slashes},
+		{tabOrBreak, dropTabs},
 		{doubleSlash, authority},
+		{doubleSlash, skipAuthority},
 		{doubleSlash, collapse},
 		{leadingDot, resolveDots},
 		{leadingDot, dotsUp},
@@ -194,13 +199,35 @@ func slashes(p string) string {
 	return strings.ReplaceAll(p, `\`, "/")
 }
 
-// authority reads a leading //name as a host: to a URL parser //x/order is the
-// path /order at the host x.
+// dropTabs removes tabs and line breaks wherever they stand, as the URL Standard
+// of browsers has its parsers do first of all.
+func dropTabs(p string) string {
+	return strings.NewReplacer("\t", "", "\n", "", "\r", "").Replace(p)
+}
+
+// authority reads a leading //name as a host, as RFC 3986 does: //x/order is the
+// path /order at the host x, and ///x/order the path /x/order at a host without
+// a name.
 func authority(p string) string {
 	after, ok := strings.CutPrefix(p, "//")
 	if !ok {
 		return p
 	}
+	if i := strings.IndexByte(after, '/'); i >= 0 {
+		return after[i:]
+	}
+	return "/"
+}
+
+// skipAuthority reads a host as the URL Standard of browsers does, which skips
+// every slash before it: to new URL(target, base), //x/order, ///x/order and
+// ////x/order are all /order at the host x. User and port are part of the
+// segment that goes.
+func skipAuthority(p string) string {
+	if !strings.HasPrefix(p, "//") {
+		return p
+	}
+	after := strings.TrimLeft(p, "/")
 	if i := strings.IndexByte(after, '/'); i >= 0 {
 		return after[i:]
 	}
