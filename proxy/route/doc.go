@@ -9,7 +9,8 @@
 //     authority forms, control bytes, a raw "#", CONNECT, TRACE and their like).
 //  2. It takes every reading of the path that any order of the usual steps can
 //     give: percent-decoding, with and without %2F, any number of times; "\" read
-//     as "/"; "//" collapsed; a leading //authority removed; dot segments
+//     as "/"; "//" collapsed; a leading authority removed, after two slashes or
+//     after however many there are; tabs and line breaks removed; dot segments
 //     resolved; ;params cut; trailing dots, spaces and control bytes of segments
 //     dropped; the path cut at "#", "?" or NUL. Steps not yet taken count as well:
 //     /order/../x is a reading under /order. Letter case is folded in the
