@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -112,12 +113,7 @@ func forward(out http.Header, in *http.Request, peer, proto string, believe bool
 // scrubAnswer removes from the shop's answer what it says to the gate and what
 // only the gate may say to a visitor.
 func scrubAnswer(h http.Header) {
-	for name := range h {
-		folded := fold(name)
-		if strings.HasPrefix(folded, ourHeaders) || folded == "x-entry-token" || folded == "x-queue-ticket" {
-			delete(h, name)
-		}
-	}
+	dropSpoken(h)
 	if lines, ok := h["Set-Cookie"]; ok {
 		if kept := dropOurs(lines); len(kept) > 0 {
 			h["Set-Cookie"] = kept
@@ -125,4 +121,44 @@ func scrubAnswer(h http.Header) {
 			delete(h, "Set-Cookie")
 		}
 	}
+}
+
+// dropSpoken removes the headers in which the shop speaks to the gate and the
+// gate to a visitor.
+func dropSpoken(h http.Header) {
+	for name := range h {
+		folded := fold(name)
+		if strings.HasPrefix(folded, ourHeaders) || folded == "x-entry-token" || folded == "x-queue-ticket" {
+			delete(h, name)
+		}
+	}
+}
+
+// scrubTrailers does for the trailers of resp what scrubAnswer does for its
+// headers. Those announced are dropped at once; all arrive only with the end of
+// the body, so they are dropped again when the body is closed, which the reverse
+// proxy does before it sends them on.
+func scrubTrailers(resp *http.Response) {
+	dropTrailers(resp)
+	if resp.StatusCode != http.StatusSwitchingProtocols { // there the body is the connection
+		resp.Body = &trailedBody{ReadCloser: resp.Body, resp: resp}
+	}
+}
+
+type trailedBody struct {
+	io.ReadCloser
+	resp *http.Response
+}
+
+// Close closes the body and drops the trailers that are ours.
+func (b *trailedBody) Close() error {
+	err := b.ReadCloser.Close()
+	dropTrailers(b.resp)
+	return err
+}
+
+// dropTrailers also drops Set-Cookie, which no client takes from a trailer.
+func dropTrailers(resp *http.Response) {
+	dropSpoken(resp.Trailer)
+	resp.Trailer.Del("Set-Cookie")
 }

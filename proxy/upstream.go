@@ -97,6 +97,7 @@ func (s *shop) rewrite(pr *httputil.ProxyRequest) {
 		}
 	}
 	scrub(out.Header, believe)
+	scrub(out.Trailer, believe)
 	forward(out.Header, pr.In, peerAddress(pr.In), x.proto, believe)
 	if lines := stripOurs(out.Header["Cookie"]); len(lines) > 0 {
 		out.Header["Cookie"] = lines
@@ -146,6 +147,7 @@ func (s *shop) forwardable(raw string) bool {
 func (s *shop) answer(resp *http.Response) error {
 	t := tripOf(resp.Request.Context())
 	scrubAnswer(resp.Header)
+	scrubTrailers(resp)
 	if resp.StatusCode == http.StatusSwitchingProtocols || isEventStream(resp.Header) {
 		t.timer.Stop()
 		t.slot.becameStream()

@@ -26,7 +26,6 @@ func auditedRooms() []roomPlan {
 	slots.name, slots.limits, slots.slots, slots.crowd = "slots", "total_active_users: 8", 8, 60
 	rate.name, rate.limits, rate.session, rate.crowd = "rate", "total_active_users: 0, new_users_per_minute: 120, burst: 20", 10*time.Minute, 60
 	rate.perMinute, rate.burst = 120, 20
-	rate.claimWindow = 15 * time.Second // whoever comes back finds the pass that came meanwhile
 	both.name, both.crowd = "both", 35
 	both.limits = "total_active_users: 4, new_users_per_minute: 180, disable_session_renewal: true"
 	both.slots, both.perMinute, both.burst = 4, 180, 3
