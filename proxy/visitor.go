@@ -197,44 +197,6 @@ func (x *exchange) cannotSayJSON() {
 	x.cannotSay()
 }
 
-// asking is whose polls are counted together. Those of somebody who shows neither
-// ticket nor name are not.
-func (x *exchange) asking() (who pollKey, counted bool) {
-	who.person = x.person
-	if x.ticket != nil {
-		who.ticket = x.ticket.Visitor
-	}
-	if who == (pollKey{}) {
-		return who, false
-	}
-	if x.shown != nil {
-		who.pass = x.shown.pass.Visitor
-	}
-	return who, true
-}
-
-// tooFast answers 429 to a visitor who asks more than ten times a second. The
-// answer is the last one given, without ticket and entry token.
-func (x *exchange) tooFast() bool {
-	who, counted := x.asking()
-	if !counted {
-		return false
-	}
-	last, ok := x.room.polls.allow(who)
-	if ok {
-		return false
-	}
-	x.record.decision.Reason = ReasonTooFast
-	d := statusDoc{Room: x.room.Name, Status: statusWaiting, RoomState: stateDegraded}
-	if last != nil {
-		d = *last
-	}
-	d.askAgain(defaultPoll)
-	retryAfter(x.w.Header(), d.poll)
-	x.document(http.StatusTooManyRequests, d)
-	return true
-}
-
 // showsPass looks for the pass of the request and tells its worth.
 func (x *exchange) showsPass() worth {
 	h, value := x.bestPass()
