@@ -42,7 +42,7 @@ fuzz: ## Run every fuzz target for FUZZTIME (20s), two at a time
 
 lint: fmt-check vet staticcheck golangci ## gofmt, go vet, staticcheck, and golangci-lint where it is installed
 
-vuln: ## Look for known vulnerabilities in what we call (asks vuln.go.dev)
+vuln: ## Look for known vulnerabilities in what we call (asks the Go vulnerability database)
 	$(GO) run $(GOVULNCHECK) ./...
 
 check-docs: ## Compare the documentation with the code (not in this version)

@@ -252,6 +252,7 @@ func (l *Line) callHeader(show shown) call {
 		Session: l.opts.Session.Milliseconds(), SessionMax: l.opts.SessionMax.Milliseconds(),
 		ClaimWindow: l.opts.ClaimWindow.Milliseconds(), PresenceWindow: l.opts.PresenceWindow.Milliseconds(),
 		WaitingTimeout: l.opts.WaitingTimeout.Milliseconds(), MaxWaiting: l.opts.MaxWaiting, Renewal: !l.opts.DisableRenewal,
+		MaxRequest: l.opts.MaxRequest.Milliseconds(),
 	}
 	if k := l.known.Load(); k != nil {
 		c.Now, c.Epoch, c.Holding = k.room.Now, k.room.Epoch, k.room.Holding

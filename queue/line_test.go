@@ -309,6 +309,30 @@ func TestARoomLeftAloneIsEmptyAgain(t *testing.T) {
 	})
 }
 
+func TestRequestsThatOverlapDoNotKeepASlotForEver(t *testing.T) {
+	onEach(t, func(t *testing.T, rdb *redis.Client) {
+		line := newLine(t, rdb, func(o *queue.Options) {
+			o.Limits.Slots, o.DisableRenewal, o.MaxRequest = 1, true, 2*time.Minute
+			o.PresenceWindow = time.Hour
+		})
+		active := enter(t, line, 1, 1)[0]
+		waiting := touch(t, line, join(t, line, 2))
+		last := active.Lease.Started + (5+2)*60_000
+		for now(t, line) < last-25_000 { // one request after the other, before the last is over
+			h := holding(active)
+			h.Flight = 30 * time.Second
+			kept, err := line.Renew(t.Context(), h)
+			require.NoError(t, err)
+			require.Equal(t, queue.Active, kept.State, "in flight, and so kept")
+			require.LessOrEqual(t, kept.Lease.End, last)
+			advance(t, line, rdb, 20*time.Second)
+			waiting = touch(t, line, waiting)
+		}
+		advance(t, line, rdb, 40*time.Second)
+		require.Equal(t, queue.Ready, touch(t, line, waiting).State, "max_request after the session's end it is over")
+	})
+}
+
 func TestASessionThatIsNotRenewedIsOverAtItsEnd(t *testing.T) {
 	onEach(t, func(t *testing.T, rdb *redis.Client) {
 		line := newLine(t, rdb, func(o *queue.Options) { o.DisableRenewal = true })

@@ -16,6 +16,7 @@ const (
 	modelHealing        = 24_000
 	modelPresence       = 10_000
 	modelPoll           = 1_500
+	modelMaxRequest     = 40_000
 	modelSession        = 60_000
 	modelSessionMax     = 150_000
 	modelClaimWindow    = 30_000
@@ -480,7 +481,7 @@ func (m *modelRoom) claim(h queue.Holding) modelAnswer {
 		if lease.stage == queue.Ready {
 			lease.stage, lease.started = queue.Active, m.now
 		}
-		lease.ends = min(m.now+modelSession, lease.started+modelSessionMax)
+		lease.ends = min(max(lease.ends, m.now+modelSession), lease.started+modelSessionMax)
 		if lease.ends <= m.now {
 			lease.ends = 0 // over
 			return lease
@@ -493,7 +494,7 @@ func (m *modelRoom) claim(h queue.Holding) modelAnswer {
 
 func (m *modelRoom) renew(h queue.Holding) modelAnswer {
 	return m.hold(h, func(lease modelLease) modelLease {
-		wanted := m.now + h.Flight.Milliseconds()
+		wanted := min(m.now+h.Flight.Milliseconds(), lease.started+modelSessionMax+modelMaxRequest)
 		if h.Flight == 0 && lease.stage == queue.Active {
 			wanted = min(m.now+modelSession, lease.started+modelSessionMax)
 		}

@@ -40,6 +40,7 @@ type Options struct {
 	Session        time.Duration // lease of an active visitor; 5 min when 0
 	SessionMax     time.Duration // absolute end after the claim; 0 means none
 	DisableRenewal bool          // a session ends after Session, active or not
+	MaxRequest     time.Duration // how long past a session's last end requests in flight may keep the slot; 15 min when 0
 	ClaimWindow    time.Duration // how long a ready pass is kept for its visitor; 90 s when 0
 	PresenceWindow time.Duration // how late a sign of life may be; 10 s when 0
 	WaitingTimeout time.Duration // how long the place of an absent visitor is kept; 30 min when 0
@@ -60,7 +61,7 @@ func (o Options) withDefaults() Options {
 		to    time.Duration
 	}{
 		{&o.Timeout, 100 * time.Millisecond}, {&o.Session, 5 * time.Minute}, {&o.ClaimWindow, 90 * time.Second},
-		{&o.PresenceWindow, 10 * time.Second}, {&o.WaitingTimeout, 30 * time.Minute},
+		{&o.PresenceWindow, 10 * time.Second}, {&o.WaitingTimeout, 30 * time.Minute}, {&o.MaxRequest, 15 * time.Minute},
 	}
 	for _, d := range defaults {
 		if *d.value == 0 {
@@ -105,7 +106,7 @@ func (o Options) validate() error {
 	}
 	for name, d := range map[string]time.Duration{
 		"Timeout": o.Timeout, "Session": o.Session, "SessionMax": o.SessionMax, "ClaimWindow": o.ClaimWindow,
-		"PresenceWindow": o.PresenceWindow, "WaitingTimeout": o.WaitingTimeout,
+		"PresenceWindow": o.PresenceWindow, "WaitingTimeout": o.WaitingTimeout, "MaxRequest": o.MaxRequest,
 	} {
 		if d < 0 {
 			problems = append(problems, fmt.Errorf("queue: Options.%s is negative", name))

@@ -81,6 +81,7 @@ type call struct {
 	Session        int64  `json:"session"`
 	SessionMax     int64  `json:"session_max"`
 	Renewal        bool   `json:"renewal"`
+	MaxRequest     int64  `json:"max_request"`
 	ClaimWindow    int64  `json:"claim_window"`
 	PresenceWindow int64  `json:"presence_window"`
 	WaitingTimeout int64  `json:"waiting_timeout"`

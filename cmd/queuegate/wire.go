@@ -141,7 +141,7 @@ func (b *built) room(c *config.Config, r config.Room, keys signingKeys, log *slo
 			Slots: int64(r.TotalActiveUsers), PerMinute: int64(r.NewUsersPerMinute), Burst: int64(r.EffectiveBurst()),
 		},
 		QueueAll: r.QueueAll, Session: r.SessionDuration, SessionMax: r.SessionMax,
-		DisableRenewal: r.DisableSessionRenewal, ClaimWindow: r.ClaimWindow,
+		DisableRenewal: r.DisableSessionRenewal, MaxRequest: c.Upstream.MaxRequest, ClaimWindow: r.ClaimWindow,
 		PresenceWindow: r.PresenceWindow, WaitingTimeout: r.WaitingTimeout, MaxWaiting: maxWaiting(c, r), Log: log,
 	})
 	if err != nil {

@@ -7,13 +7,22 @@
 --
 -- Idempotent: the end of a lease moves to one session from now, never past
 -- session_max from the claim and never backwards; for a request in flight it
--- moves to what that needs, whatever the maximum. A lease that is gone stays so,
+-- moves to what that needs, also past the session's last end, but at most
+-- max_request past it, however many requests overlap. A lease that is gone stays so,
 -- but for a token of a lost epoch, which brings its lease back.
+
+-- longest is how long requests in flight may keep a slot.
+local function longest(lease)
+  local last = call.session_max
+  if not call.renewal then last = last > 0 and math.min(last, call.session) or call.session end
+  if last == 0 then return math.huge end
+  return lease.started + last + call.max_request
+end
 
 local function renew(visitor, admission, place, stage, ends, epoch, flight)
   local lease = lease_of(visitor) or restore(visitor, stage, admission, place, ends, epoch)
   if lease and lease.admission == admission then
-    local wanted = now + flight
+    local wanted = math.min(now + flight, longest(lease))
     if flight == 0 and lease.stage == 'active' then
       wanted = now + call.session
       if call.session_max > 0 then wanted = math.min(wanted, lease.started + call.session_max) end

@@ -107,10 +107,14 @@ local function measure(waited, admitted, lost)
 end
 
 -- snapshot is the line as gates need it to answer who is far back: the room,
--- the highest place admitted, and pairs of place and people ahead, two per cent
--- of the rank apart, and in the newest part of the line by tenths.
+-- the highest place admitted, and pairs of place and people ahead, at most two per
+-- cent of the rank apart up to two million waiting, and in the newest part of the
+-- line by tenths. The number of pairs is the same for every long line, and so is
+-- the cost.
+local MARKS = 390
 local function snapshot()
   local index, rank = {}, math.min(NEAR, math.max(1, waiting_n - 1))
+  local step = math.max(1, waiting_n / NEAR) ^ (1 / MARKS)
   local newest = fresh_n > 0 and redis.call('ZRANGE', FRESH, 0, 0, 'WITHSCORES') or {}
   local first = tonumber(newest[2] or '0')
   while rank < waiting_n do
@@ -118,7 +122,7 @@ local function snapshot()
     local ahead = rank
     if fresh_n > 0 and place > first then ahead = ahead_of(place) end
     index[#index + 1] = string.format('%.0f %.0f', place, ahead)
-    rank = math.ceil(rank * 1.02)
+    rank = math.max(rank + 1, math.ceil(rank * step))
   end
   for tenth = 0, fresh_n > 0 and 9 or -1 do
     local at = math.floor(fresh_n * tenth / 10)
