@@ -296,7 +296,7 @@ func TestMinimalExampleScriptWaitsAndOrders(t *testing.T) {
 		eventually(t, "the script stands in line", func() bool { return strings.Contains(s.out.String(), "place ") })
 	}
 	require.Contains(t, scripts[0].out.String(), "place 1\n")
-	require.Contains(t, scripts[1].out.String(), "place 2, 0 behind")
+	require.Contains(t, scripts[1].out.String(), "place 2\n")
 	require.Len(t, f.shop.got("/checkout"), 2, "only the holders are in the shop")
 	for _, h := range holders {
 		_, err := h.release(f.gates[0])
