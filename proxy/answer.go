@@ -58,6 +58,10 @@ func (x *exchange) unanswered() {
 
 // cannotSay answers 503: the gate cannot tell whether this request may pass.
 func (x *exchange) cannotSay() {
+	if x.front.asks() {
+		x.divert()
+		return
+	}
 	wait := jitter(defaultPoll)
 	retryAfter(x.w.Header(), wait)
 	if x.caller == navigation {
@@ -194,6 +198,9 @@ func (x *exchange) page(status int, v page.View) {
 // here is where the page goes when it is the visitor's turn: its own address,
 // and for a form, which is never sent again by itself, the page it came from.
 func (x *exchange) here() string {
+	if x.sent {
+		return x.wayBack()
+	}
 	if !x.isForm() {
 		return x.target.Raw
 	}
@@ -221,9 +228,17 @@ func (x *exchange) text(status int, body string) {
 // refuseTarget answers a request whose target or method is not an ordinary one.
 // The connection ends with it: what follows on it may be read differently, too.
 func (x *exchange) refuseTarget(status int, detail string) {
+	if x.front.asks() {
+		x.problem(newProblem(http.StatusForbidden, "bad-request", detail))
+		return
+	}
 	x.w.Header().Set("Connection", "close")
 	if status == http.StatusMethodNotAllowed {
 		x.w.Header().Set("Allow", "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS")
 	}
-	x.problem(newProblem(status, "bad-request", detail))
+	kind := "bad-request"
+	if status == http.StatusInternalServerError {
+		kind = "internal"
+	}
+	x.problem(newProblem(status, kind, detail))
 }

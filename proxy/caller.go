@@ -42,6 +42,8 @@ func callerOf(r *http.Request) caller {
 		return socket
 	}
 	switch mode := strings.ToLower(h.Get("Sec-Fetch-Mode")); {
+	case mode == "websocket": // front proxies that ask do not hand Upgrade on
+		return socket
 	case mode == "navigate":
 		return navigation
 	case mode != "", h.Get("X-Requested-With") != "":

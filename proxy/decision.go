@@ -15,6 +15,7 @@ type Outcome string
 // The outcomes.
 const (
 	Proxied  Outcome = "proxied"  // the shop got it
+	Allowed  Outcome = "allowed"  // a front proxy was told that it may pass
 	Queued   Outcome = "queued"   // answered with a place in line, or the refusal of one
 	Refused  Outcome = "refused"  // answered with an error; the shop saw nothing
 	Answered Outcome = "answered" // one of our own endpoints
@@ -45,6 +46,7 @@ const (
 	ReasonFull        Reason = "full"          // the line is full
 	ReasonClosed      Reason = "closed"        // the room is closed
 	ReasonSoldOut     Reason = "sold_out"      // nothing is left
+	ReasonNoPass      Reason = "no_pass"       // a front proxy was told where the line is
 	ReasonDegraded    Reason = "degraded"      // Redis away
 	ReasonMaxInFlight Reason = "max_in_flight" // as many requests at the shop as allowed
 	ReasonStatus      Reason = "status"
@@ -52,12 +54,14 @@ const (
 	ReasonLeave       Reason = "leave"
 	ReasonRelease     Reason = "release"
 	ReasonPage        Reason = "page"
-	ReasonTooFast     Reason = "too_fast"    // polls faster than allowed
-	ReasonCrossSite   Reason = "cross_site"  // a change asked for by another site
-	ReasonBadRequest  Reason = "bad_request" // a body or header we cannot use
-	ReasonNotFound    Reason = "not_found"   // no such endpoint or room
-	ReasonMethod      Reason = "method"      // wrong method for the endpoint
-	ReasonInternal    Reason = "internal"    // a fault of ours
-	ReasonStrict      Reason = "strict"      // a pass shown while Redis is away in a strict room
-	ReasonReturn      Reason = "return"      // sent on from our page to the shop
+	ReasonTooFast     Reason = "too_fast"       // polls faster than allowed
+	ReasonCrossSite   Reason = "cross_site"     // a change asked for by another site
+	ReasonBadRequest  Reason = "bad_request"    // a body or header we cannot use
+	ReasonNotFound    Reason = "not_found"      // no such endpoint or room
+	ReasonMethod      Reason = "method"         // wrong method for the endpoint
+	ReasonUntrusted   Reason = "untrusted_peer" // asks as a front proxy and is not named as one
+	ReasonForwarded   Reason = "forwarded"      // does not tell which request it asks about
+	ReasonInternal    Reason = "internal"       // a fault of ours
+	ReasonStrict      Reason = "strict"         // a pass shown while Redis is away in a strict room
+	ReasonReturn      Reason = "return"         // sent on from our page to the shop
 )

@@ -24,6 +24,7 @@ type exchange struct {
 	proto  string // scheme the visitor uses
 	caller caller
 	room   *room // nil where no room is concerned
+	front  front // who asks for a verdict and not for the shop; zero: nobody
 
 	// What the request brought.
 	shown  *held         // its best pass, running or not
@@ -31,6 +32,8 @@ type exchange struct {
 	person string        // the visitor id of who sent it, by the shop's name for them; "" when unknown
 	rawTkt string        // the ticket as it came
 	back   string        // the way back it asks for
+	// sent is set on the page of somebody whose form a front proxy has turned away.
+	sent bool
 	// joinKey is set where an idempotency key is the gate's to read: on a
 	// protected route it is the shop's.
 	joinKey bool
@@ -186,9 +189,24 @@ func (x *exchange) introduce(h http.Header) {
 	}
 }
 
-// toShop sends the request to the shop if the room has not as many there as it
-// may.
+// letThrough sends the request to the shop, or tells the front proxy that asks
+// that it may.
+func (x *exchange) letThrough(reason Reason) {
+	if x.front.asks() {
+		x.allow(reason)
+		return
+	}
+	x.decide(Proxied, reason)
+	x.g.shop.serve(x)
+}
+
+// toShop lets the request through if the room has not as many at the shop as it
+// may. What a front proxy sends there is not counted: nobody tells when it ends.
 func (x *exchange) toShop(reason Reason) {
+	if x.front.asks() {
+		x.letThrough(reason)
+		return
+	}
 	if n := x.room.inFlight.Add(1); x.room.MaxInFlight > 0 && n > int64(x.room.MaxInFlight) {
 		x.room.inFlight.Add(-1)
 		x.decide(Refused, ReasonMaxInFlight)
@@ -196,6 +214,5 @@ func (x *exchange) toShop(reason Reason) {
 		return
 	}
 	defer x.room.inFlight.Add(-1)
-	x.decide(Proxied, reason)
-	x.g.shop.serve(x)
+	x.letThrough(reason)
 }

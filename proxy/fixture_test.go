@@ -225,7 +225,9 @@ func newBench(t *testing.T, change ...func(*proxy.Options)) *bench {
 	}
 	b.gate, err = proxy.New(o)
 	require.NoError(t, err)
-	b.server = httptest.NewServer(b.gate)
+	b.server = httptest.NewUnstartedServer(b.gate)
+	b.server.Config.DisableGeneralOptionsHandler = true // as the gate's own server
+	b.server.Start()
 	t.Cleanup(b.server.Close)
 	return b
 }

@@ -89,63 +89,37 @@ func (g *Gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // serve is the list of questions in the package comment.
 func (g *Gate) serve(x *exchange) {
-	// 1. An ordinary target, and not one of ours?
-	target, refusal := route.Parse(x.r)
-	if refusal != nil {
-		x.decide(Refused, ReasonTarget)
-		x.refuseTarget(refusal.Status, refusal.Reason)
+	if rest, ok := g.cutAuth(x.r.RequestURI); ok {
+		g.serveAuth(x, rest)
 		return
 	}
-	x.target = target
-	verdict := g.table.Match(x.r, target, x.client)
-	switch verdict.Kind {
-	case route.Reserved:
-		g.serveOwn(x, verdict.Endpoint)
+	j := g.judge(x.r, x.client)
+	if j.next == ownAddress {
+		x.target = j.target
+		g.serveOwn(x, j.verdict.Endpoint)
 		return
-	case route.Open, route.Exempt, route.Protected:
-		if !g.shop.forwardable(target.Raw) {
-			x.decide(Refused, ReasonTarget)
-			x.refuseTarget(http.StatusBadRequest, "the path begins with // and holds bytes that a URL may not hold unescaped")
-			return
+	}
+	x.follow(j)
+}
+
+// follow does with the request what was judged of it.
+func (x *exchange) follow(j judgement) {
+	x.target, x.room = j.target, j.room
+	switch j.next {
+	case letThrough:
+		x.letThrough(j.reason)
+	case askForPass:
+		switch {
+		case x.byPass():
+		case x.front.asks():
+			x.withoutPass()
+		default:
+			x.byLine()
 		}
 	default:
-		x.decide(Refused, ReasonTarget)
-		x.refuseTarget(http.StatusBadRequest, "the target could belong to more than one room")
-		return
+		x.decide(Refused, j.reason)
+		x.refuseTarget(j.status, j.detail)
 	}
-
-	// 2. Does no room protect it, or is the room off?
-	x.room = g.rooms[verdict.Room]
-	if verdict.Kind == route.Open {
-		x.decide(Proxied, ReasonUnprotected)
-		g.shop.serve(x)
-		return
-	}
-	if x.room == nil { // the table knows no room that is not in g.rooms
-		x.decide(Refused, ReasonInternal)
-		x.problem(newProblem(http.StatusInternalServerError, "internal", ""))
-		return
-	}
-	if x.room.off() {
-		x.decide(Proxied, x.room.whyOff())
-		g.shop.serve(x)
-		return
-	}
-
-	// 3. Exempt?
-	if verdict.Kind == route.Exempt {
-		x.decide(Proxied, ReasonExempt)
-		g.shop.serve(x)
-		return
-	}
-
-	// 4. A pass?
-	if x.byPass() {
-		return
-	}
-
-	// 5. Then the line.
-	x.byLine()
 }
 
 // entryPath is the first protected path that is one path and not a pattern.

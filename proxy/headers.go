@@ -14,7 +14,8 @@ const (
 	headerRoom        = "X-Queuegate-Room"
 	headerVisitor     = "X-Queuegate-Visitor"
 	headerAdmission   = "X-Queuegate-Admission"
-	ourHeaders        = "x-queuegate-" // folded beginning of all that are ours alone
+	headerPage        = "X-Queuegate-Page" // to front proxies: where the line is
+	ourHeaders        = "x-queuegate-"     // folded beginning of all that are ours alone
 )
 
 // misleading are headers, folded, by which some frameworks take another target

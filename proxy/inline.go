@@ -202,5 +202,5 @@ func queuedReason(st queue.Standing, joined bool) Reason {
 
 // isForm reports whether a person sent something and did not just open a page.
 func (x *exchange) isForm() bool {
-	return x.r.Method != http.MethodGet && x.r.Method != http.MethodHead
+	return x.sent || x.r.Method != http.MethodGet && x.r.Method != http.MethodHead
 }

@@ -195,6 +195,9 @@ func (r Room) validate() error {
 	if !validRoomName(r.Name) {
 		fail("the name must be 1 to 40 of a-z, 0-9 and -")
 	}
+	if r.Name == authName {
+		fail("the name auth is taken: front proxies ask at that address")
+	}
 	if r.Line == nil && !r.off() {
 		fail("no Line given")
 	}

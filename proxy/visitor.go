@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/queuegate/queuegate/proxy/page"
 	"github.com/queuegate/queuegate/queue"
 )
 
@@ -44,7 +45,7 @@ func (g *Gate) serveOwn(x *exchange, path string) {
 	}
 	var allowed []string
 	for _, e := range choices {
-		if e.method == x.r.Method {
+		if e.method == x.r.Method || e.method == http.MethodGet && x.r.Method == http.MethodHead {
 			if err := g.crossOrigin.Check(x.r); err != nil {
 				x.decide(Refused, ReasonCrossSite)
 				x.problem(newProblem(http.StatusForbidden, "cross-site", "Another site asked for this change."))
@@ -211,8 +212,13 @@ func (x *exchange) byOwnPass(value worth) bool {
 	if value == worthless || value == past {
 		return false
 	}
-	h := *x.shown
-	x.record.visitor = h.pass.Visitor
+	x.record.visitor = x.shown.pass.Visitor
+	x.answerStatus(x.ownPass(value))
+	return true
+}
+
+// ownPass describes somebody whose pass is good.
+func (x *exchange) ownPass(value worth) statusDoc {
 	d := statusDoc{Room: x.room.Name, Status: statusReady, RoomState: x.stranger().RoomState, Message: x.room.Page.Message}
 	if value == running {
 		d.Status = statusActive
@@ -220,10 +226,9 @@ func (x *exchange) byOwnPass(value worth) bool {
 	if x.rawTkt != "" {
 		d.Ticket = x.rawTkt
 	}
-	x.showPass(&d, h)
+	x.showPass(&d, *x.shown)
 	d.askAgain(defaultPoll)
-	x.answerStatus(d)
-	return true
+	return d
 }
 
 // offDuty answers for a room that is off: everybody may go on.
@@ -231,14 +236,19 @@ func (x *exchange) offDuty() bool {
 	if !x.room.off() {
 		return false
 	}
+	x.document(http.StatusOK, x.offDoc())
+	return true
+}
+
+// offDoc describes anybody in a room that is off.
+func (x *exchange) offDoc() statusDoc {
 	x.readTicket()
 	d := statusDoc{Room: x.room.Name, Status: statusNotEntered, RoomState: stateSuspended, ReturnTo: x.wayBack()}
 	if x.ticket != nil {
 		d.Status, d.Ticket = statusWaiting, x.rawTkt
 	}
 	d.askAgain(fullPoll)
-	x.document(http.StatusOK, d)
-	return true
+	return d
 }
 
 // serveLeave gives up the pass and the place: of one visitor usually, of two when
@@ -310,33 +320,31 @@ func (x *exchange) stateNow() string {
 	return x.stranger().RoomState
 }
 
-// servePage shows the page at its own address, for those who are sent there. It
-// gives a place to somebody without one; whose turn it is goes on to the shop.
+// servePage is where front proxies lead whoever may not pass, and where people
+// can be sent. It gives a place to somebody without one. A person gets the page,
+// and goes on to the shop when it is their turn; a program gets JSON and has to
+// send its request again, for what it sent went nowhere.
 func (x *exchange) servePage() {
 	x.decide(Answered, ReasonPage)
 	if x.caller == passive {
 		x.noPlace()
 		return
 	}
-	x.caller = navigation // whatever the request says of itself, this address is a page
 	query := x.r.URL.Query()
-	x.back = x.safeBack(query.Get("return"))
+	x.back, x.sent = x.safeBack(query.Get("return")), query.Has("sent")
 	if x.room.off() {
-		x.seeOther()
+		x.goOn(x.offDoc())
 		return
 	}
-	h, value := x.bestPass()
+	value := x.showsPass()
 	if value == unused || value == running {
-		x.record.visitor = h.pass.Visitor
-		x.seeOther()
+		x.record.visitor = x.shown.pass.Visitor
+		x.goOn(x.ownPass(value))
 		return
-	}
-	if value == past {
-		x.shown = &h
 	}
 	x.readTicket()
 	_, known := x.signOfLife()
-	st, _, err := x.stand(!known)
+	st, _, err := x.stand(!known && x.caller != socket)
 	x.record.visitor = st.Visitor
 	if err != nil {
 		x.unanswered()
@@ -355,16 +363,23 @@ func (x *exchange) showStanding(st queue.Standing, query url.Values) {
 		return
 	}
 	if st.State == queue.Ready || st.State == queue.Active {
-		x.seeOther()
+		x.goOn(d)
 		return
 	}
 	v := x.pageFor(st, d)
 	v.Here, v.RefreshOff = x.wayBack(), query.Get("refresh") == "off"
-	x.refuse(d, v, x.room.QueueingStatusCode)
+	x.refuse(d, v, http.StatusTooManyRequests)
 }
 
-// seeOther sends a person on to where they want to go, on this site.
-func (x *exchange) seeOther() {
+// goOn answers servePage for somebody who need not wait. A person is sent on to
+// where they want to go, on this site, but reads first that a form was not
+// accepted.
+func (x *exchange) goOn(d statusDoc) {
+	if x.caller != navigation || x.sent {
+		d.askAgain(defaultPoll)
+		x.refuse(d, page.View{State: page.NotAccepted, Here: x.wayBack(), Poll: d.poll}, http.StatusTooManyRequests)
+		return
+	}
 	x.record.decision.Reason = ReasonReturn
 	x.w.Header().Set("Location", x.wayBack())
 	x.text(http.StatusSeeOther, "It is your turn.\n")

@@ -24,7 +24,7 @@ func newRoot(p process) *cobra.Command {
 	root.SetOut(p.stdout)
 	root.SetErr(p.stderr)
 	root.SetVersionTemplate("queuegate {{.Version}}\n")
-	root.AddCommand(serveCommand(p), demoCommand(p), checkCommand(p), configCommand(p), keygenCommand(p),
+	root.AddCommand(serveCommand(p), demoCommand(p), checkCommand(p), explainCommand(p), configCommand(p), keygenCommand(p),
 		healthcheckCommand(p), versionCommand(p))
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usageError{fmt.Errorf("queuegate %s: %w (queuegate %[1]s --help)", cmd.Name(), err)}

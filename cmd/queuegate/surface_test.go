@@ -147,7 +147,14 @@ func (s *surface) answers(f *fleet) {
 	s.answer("refusal of a prefetch", ask(newApp(s.t), "GET", "/checkout", "Sec-Purpose", "prefetch"))
 	s.answer("refusal of a HEAD", ask(newApp(s.t), "HEAD", "/checkout", "Accept", "text/html"))
 	s.answer("refusal of a WebSocket handshake", ask(newApp(s.t), "GET", "/checkout", "Connection", "Upgrade", "Upgrade", "websocket"))
-	s.answer("the page itself", ask(newApp(s.t), "GET", own+"?return=/checkout"))
+	s.answer("the page itself", ask(newApp(s.t), "GET", own+"?return=/checkout", "Accept", "text/html"))
+	s.answer("the page, asked for by a program", ask(newApp(s.t), "GET", own+"?return=/checkout"))
+	asks := []string{"X-Original-URI", "/checkout", "X-Original-Method", "GET"}
+	s.answer("forward auth, no pass", ask(newApp(s.t), "GET", "/_queue/auth", asks...))
+	s.answer("forward auth, with a pass", ask(holder, "GET", "/_queue/auth", asks...))
+	s.answer("forward auth, told in headers of Traefik and Caddy, no pass", ask(newApp(s.t), "GET", "/_queue/auth",
+		"X-Forwarded-Uri", "/checkout", "X-Forwarded-Method", "GET", "X-Forwarded-Host", "shop.example"))
+	s.answer("forward auth, nothing told", ask(newApp(s.t), "GET", "/_queue/auth"))
 	s.answer("status, not entered", ask(newApp(s.t), "GET", own+"/status"))
 
 	s.answer("not found", ask(other, "GET", "/_queue/nosuch/status"))

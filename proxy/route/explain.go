@@ -1,67 +1,59 @@
 package route
 
 import (
-	"fmt"
 	"net/http"
 	"net/netip"
-	"strings"
 )
 
-// Explain tells in a few lines how the gate judges r: the readings of its
-// target, the rule each falls under, and the verdict. The client is the address
-// the request would come from; the zero Addr is one that no CIDR holds.
-func (t *Table) Explain(r *http.Request, client netip.Addr) string {
-	var b strings.Builder
-	target, refusal := Parse(r)
-	if refusal != nil {
-		fmt.Fprintf(&b, "verdict: refused with %d: %s\n", refusal.Status, refusal.Reason)
-		return b.String()
-	}
-	q := newQuery(r, target, client)
-	host := target.Host
-	if host == "" {
-		host = "(none)"
-	} else if !t.hosts[host] {
-		host += " (named in no rule)"
-	}
-	fmt.Fprintf(&b, "method:  %s\nhost:    %s\n", q.method, host)
-	if client.IsValid() {
-		fmt.Fprintf(&b, "client:  %s\n", q.client)
-	}
-	if q.override {
-		b.WriteString("note:    a method override header is present: protect rules of all methods apply\n")
-	}
-	b.WriteString("readings:\n")
-	for _, reading := range target.Readings {
-		fmt.Fprintf(&b, "  %q: %s\n", reading, t.explainReading(&q, reading))
-	}
-	v := t.Match(r, target, client)
-	fmt.Fprintf(&b, "verdict: %s (%s)\n", v.Kind, v.Reason)
-	if v.Room != "" {
-		fmt.Fprintf(&b, "room:    %s\n", v.Room)
-	}
-	if v.Rule != "" {
-		fmt.Fprintf(&b, "rule:    %s\n", v.Rule)
-	}
-	if v.Kind == Reserved && v.Endpoint == "" {
-		b.WriteString("why:     an odd spelling of the gate's own path: 404\n")
-	}
-	return b.String()
+// Explained is how one reading of a target falls under the rules.
+type Explained struct {
+	// Path is the reading.
+	Path string `json:"path"`
+	// Reserved: it lies under the reserved prefix.
+	Reserved bool `json:"reserved,omitempty"`
+	// Room is the room that protects it, Rule the rule by which; empty when none
+	// does.
+	Room string `json:"room,omitempty"`
+	Rule string `json:"rule,omitempty"`
+	// Exempt is the rule of that room that exempts it; empty when none does.
+	Exempt string `json:"exempt,omitempty"`
 }
 
-func (t *Table) explainReading(q *query, reading string) string {
+// Explain tells for each reading of a target that Parse took what Match finds for
+// it. The client is the one that Match is asked with.
+func (t *Table) Explain(r *http.Request, target Target, client netip.Addr) []Explained {
+	q := newQuery(r, target, client)
+	list := make([]Explained, 0, len(target.Readings))
+	for _, reading := range target.Readings {
+		list = append(list, t.explainReading(&q, reading))
+	}
+	return list
+}
+
+func (t *Table) explainReading(q *query, reading string) Explained {
+	out := Explained{Path: reading}
 	if under(reading, t.prefix) {
-		return "under the reserved prefix"
+		out.Reserved = true
+		return out
 	}
 	e := t.lookup(q, reading, q.override)
 	if e == nil {
-		return "no room"
+		return out
 	}
 	room := &t.rooms[e.room]
+	out.Room, out.Rule = room.name, e.name
 	for _, rule := range room.exempt {
 		if q.exempts(rule, reading) {
-			return fmt.Sprintf("room %s by %s, exempt by %s", room.name, e.name, rule.name)
+			out.Exempt = rule.name
+			break
 		}
 	}
-	return fmt.Sprintf("room %s by %s", room.name, e.name)
+	return out
 }
+
+// UnknownHost reports whether rules name hosts, but none of them this one.
+func (t *Table) UnknownHost(host string) bool { return len(t.hosts) > 0 && !t.hosts[host] }
+
+// OverridesMethod reports whether a header of r asks the shop to see another
+// method than that of the request; rules of all methods apply then.
+func OverridesMethod(r *http.Request) bool { return overridesMethod(r.Header) }

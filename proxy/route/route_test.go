@@ -7,33 +7,12 @@ import (
 	"testing"
 
 	"github.com/queuegate/queuegate/proxy/route"
+	"github.com/queuegate/queuegate/proxy/route/routetest"
 	"github.com/stretchr/testify/require"
 )
 
-// request builds what net/http hands to a handler. The head is
-// "METHOD target [Name: value]...", separated by tabs after the target.
-func request(head string) *http.Request {
-	line, fields, _ := strings.Cut(head, "\t")
-	method, target, _ := strings.Cut(line, " ")
-	r := &http.Request{Method: method, RequestURI: target, Host: "shop.test", Header: http.Header{}}
-	for f := range strings.SplitSeq(fields, "\t") {
-		name, value, _ := strings.Cut(f, ": ")
-		switch name {
-		case "":
-		case "Host":
-			r.Host = value
-		case "Host:":
-			r.Host = ""
-		case "Content-Length":
-			r.ContentLength = int64(len(value))
-		case "Transfer-Encoding":
-			r.TransferEncoding = []string{value}
-		default:
-			r.Header.Add(name, value)
-		}
-	}
-	return r
-}
+// request is short for the corpus's own.
+func request(head string) *http.Request { return routetest.Request(head) }
 
 func table(t testing.TB, rooms ...route.Room) *route.Table {
 	t.Helper()
@@ -62,225 +41,17 @@ func outcome(tab *route.Table, r *http.Request, client netip.Addr) string {
 }
 
 const (
-	bad        = "Bad Request"
-	notAllowed = "Method Not Allowed"
-	inSale     = "protected sale"
-	open       = "open"
+	bad        = routetest.BadRequest
+	notAllowed = routetest.NotAllowed
+	inSale     = routetest.InSale
+	open       = routetest.Open
 )
 
 func TestMatch(t *testing.T) {
-	tests := []struct {
-		name string
-		head string
-		want string
-	}{
-		{"the path itself is protected", "GET /order", inSale},
-		{"its directory is protected", "GET /order/", inSale},
-		{"what is below is protected", "GET /order/1", inSale},
-		{"another room is another room", "GET /drop/1", "protected drop"},
-		{"everything else is open", "GET /", open},
-
-		{"an opaque target hides its path", "GET http:http://internal-vhost/order", bad},
-		{"an opaque target of another scheme too", "GET foo:http://x/order", bad},
-		{"a URL of another scheme is no target", "GET ftp://shop.test/order", bad},
-		{"a rootless target hides its path", "GET http:order", bad},
-		{"an encoded rootless target hides its path", "GET http:%2forder", bad},
-		{"a relative target hides its path", "GET order", bad},
-		{"an empty target is no target", "GET ", bad},
-		{"a target that is only a query is no target", "GET ?/order", bad},
-
-		{"raw dot segments lead into the room", "GET /static/../order", inSale},
-		{"a single dot leads into the room", "GET /./order", inSale},
-		{"dots through the room are in it", "GET /order/../order", inSale},
-		{"dots out of the room are still in it", "GET /order/../static", inSale},
-		{"dots above the root stop at the root", "GET /../../order", inSale},
-		{"encoded dots are dots", "GET /static/%2e%2e/order", inSale},
-		{"half encoded dots are dots", "GET /static/%2E./order", inSale},
-		{"the other half too", "GET /static/.%2e/order", inSale},
-		{"encoded dots count before an encoded slash is decoded", "GET /a%2fb/%2e%2e/order", inSale},
-		{"encoded dots with a parameter count before an encoded slash", "GET /a%2fb/..%3bx/order", inSale},
-
-		{"a doubled slash collapses", "GET //order", inSale},
-		{"a tripled slash collapses", "GET ///order", inSale},
-		{"doubled slashes collapse before dots", "GET /x//../order", inSale},
-		{"dots count before doubled slashes collapse", "GET /x/a//../../order", inSale},
-		{"a leading name after two slashes may be read as a host", "GET //evil.test/order", inSale},
-		{"after three slashes too", "GET ///x/order", inSale},
-		{"after three slashes, below the rule, with POST", "POST ///x/order/pay", inSale},
-		{"after four slashes", "GET ////x/order", inSale},
-		{"after five slashes", "GET /////x/order", inSale},
-		{"after six slashes", "GET //////x/order", inSale},
-		{"the host may have a port", "GET ///x:80/order", inSale},
-		{"the host may have a user", "GET ///u:p@x/order", inSale},
-		{"the host may have a user and a port, five slashes", "GET /////u:p@x:80/order", inSale},
-		{"the host may be an address", "GET ///[::1]:80/order", inSale},
-		{"slash and backslash before a host", "GET /%5Cx/order", inSale},
-		{"slash, backslash, slash before a host", "GET /%5C/x/order", inSale},
-		{"slash and two backslashes before a host", "GET /%5C%5Cx/order", inSale},
-		{"slashes and backslashes before a host with a port", "GET //%5c/%5C/u@x:80%5Corder", inSale},
-		{"a raw backslash before a host is refused", `GET /\/x/order`, bad},
-		{"encoded slashes before a host", "GET /%2F%2fx/order", inSale},
-		{"slashes encoded twice before a host", "GET /%252F%252Fx/order", inSale},
-		{"three slashes after a dot", "GET /.///x/order", inSale},
-		{"three slashes after two dots", "GET /a/..///x/order", inSale},
-		{"dots after a host", "GET ///x/a/%2e%2e/order", inSale},
-		{"three slashes in an absolute target", "GET http://shop.test///x/order", inSale},
-		{"tabs encoded twice go in a URL parser", "GET /or%2509d%250Aer", inSale},
-		{"a tab between two slashes", "GET /%2509/x/order", inSale},
-		{"also behind a backslash", "GET /%5cevil.test/order", inSale},
-
-		{"an encoded slash is a slash", "GET /static%2f..%2forder", inSale},
-		{"an encoded slash ends the path", "GET /order%2f", inSale},
-		{"an encoded slash begins the next segment", "GET /order%2f1", inSale},
-		{"a rootless encoded slash is no target", "GET %2Forder", bad},
-		{"an encoded slash after dots", "GET /x/..%2forder/1", inSale},
-
-		{"parameters are cut from dots", "GET /static/..;/order", inSale},
-		{"named parameters are cut from dots", "GET /static/..;x=1/order", inSale},
-		{"a session parameter is cut", "GET /order;jsessionid=1", inSale},
-		{"an empty parameter is cut", "GET /order;/x", inSale},
-		{"an encoded semicolon starts a parameter", "GET /order%3bx=1", inSale},
-		{"a slash encoded in a parameter counts", "GET /static;a%2f..%2f..%2forder", inSale},
-
-		{"upper case is folded", "GET /ORDER", inSale},
-		{"mixed case is folded", "GET /Order/1", inSale},
-		{"encoded upper case is folded", "GET /%4FRDER", inSale},
-		{"an encoded letter is a letter", "GET /%6frder", inSale},
-
-		{"a query that names a public path changes nothing", "GET /order?x=/static/", inSale},
-		{"a query right after the path changes nothing", "GET /order?/static/x", inSale},
-		{"a query that names the room protects nothing", "GET /static?x=/order", open},
-		{"dots in a query protect nothing", "GET /static?/../order", open},
-		{"a raw fragment is refused", "GET /order#/static/x", bad},
-		{"a raw fragment behind a public path is refused", "GET /static/x#/../../order", bad},
-		{"a raw fragment in the query is refused", "GET /static/x?a#b", bad},
-		{"an encoded fragment sign ends the path", "GET /order%23", inSale},
-		{"an encoded fragment sign with a rest ends the path", "GET /order%23z", inSale},
-		{"an encoded question mark ends the path", "GET /order%3fz", inSale},
-		{"an encoded question mark cannot fake a suffix", "GET /order%3f.css", inSale},
-		{"dots behind an encoded fragment sign", "GET /a%23b/../order%3f/../..", inSale},
-
-		{"an absolute target is read by its path", "GET http://shop.test/order", inSale},
-		{"an absolute target in upper case too", "GET HTTP://SHOP.TEST/order", inSale},
-		{"an absolute target without a path is the root", "GET http://shop.test", open},
-		{"an absolute target with a query only is the root", "GET http://shop.test?/order", open},
-		{"an absolute target with a user is refused", "GET http://shop.test@evil.test/order", bad},
-		{"an absolute target without a host is refused", "GET http:///order", bad},
-		{"an absolute target with a bad port is refused", "GET http://shop.test:x/order", bad},
-		{"an absolute target with a backslash is refused", `GET http://shop.test\order`, bad},
-		{"an absolute target whose host ends at a fragment is refused", "GET http://shop.test#/order", bad},
-
-		{"X-Forwarded-Uri is not read", "GET /order\tX-Forwarded-Uri: /static/ok", inSale},
-		{"X-Original-URL is not read", "GET /order\tX-Original-URL: /static/ok", inSale},
-		{"X-Original-URI is not read", "GET /order\tX-Original-URI: /static/ok", inSale},
-		{"X-Rewrite-URL is not read", "GET /order\tX-Rewrite-URL: /static/ok", inSale},
-		{"X-Forwarded-Prefix is not read", "GET /order\tX-Forwarded-Prefix: /public", inSale},
-		{"X-Forwarded-Path is not read", "GET /order\tX-Forwarded-Path: /public", inSale},
-		{"X-Original-URL does not protect a public path", "GET /static/ok\tX-Original-URL: /order", open},
-		{"X-Original-Method does not make a preflight", "POST /order\tX-Original-Method: OPTIONS", inSale},
-
-		{"a lower case method is judged", "get /order", inSale},
-		{"an invented method is judged", "FOO /order", inSale},
-		{"PUT is judged", "PUT /order", inSale},
-		{"HEAD is judged", "HEAD /order", inSale},
-		{"an override to GET is judged", "POST /order\tX-HTTP-Method-Override: GET", inSale},
-		{"TRACE is refused", "TRACE /order", notAllowed},
-		{"TRACE is refused in any case", "trace /static", notAllowed},
-		{"TRACK is refused", "TRACK /order", notAllowed},
-		{"CONNECT with an authority is refused", "CONNECT shop.test:443", notAllowed},
-		{"CONNECT with a path is refused", "CONNECT /order", notAllowed},
-		{"an asterisk is refused", "GET *", bad},
-		{"an asterisk is refused for OPTIONS", "OPTIONS *", bad},
-		{"the HTTP/2 preface is refused", "PRI *", bad},
-		{"the HTTP/2 preface with a path is refused", "PRI /order", bad},
-
-		{"a trailing dot is dropped", "GET /order.", inSale},
-		{"trailing dots are dropped", "GET /order..", inSale},
-		{"a trailing space is dropped", "GET /order%20", inSale},
-		{"a trailing space inside the path is dropped", "GET /order%20/1", inSale},
-		{"a trailing dot and space are dropped", "GET /order.%20.", inSale},
-		{"dots with a space are dots", "GET /static/..%20/order", inSale},
-		{"dots with a space and a dot are dots", "GET /static/..%20./order", inSale},
-		{"three dots may lead up", "GET /static/.../order", inSale},
-		{"a segment of dots may vanish", "GET /.../order", inSale},
-		{"an encoded NUL is refused", "GET /order%00", bad},
-		{"an encoded newline is refused", "GET /order%0a", bad},
-		{"an encoded carriage return is refused", "GET /order%0D", bad},
-		{"an encoded tab is refused", "GET /order%09", bad},
-		{"an encoded DEL is refused", "GET /order%7f", bad},
-		{"a newline between segments is refused", "GET /order/%0a/pay", bad},
-		{"a NUL encoded twice ends the path", "GET /order%2500x", inSale},
-		{"a newline encoded twice is dropped", "GET /order%250a", inSale},
-		{"a broken escape is refused", "GET /order%zz", bad},
-		{"a cut escape is refused", "GET /order%2", bad},
-		{"a raw space is refused", "GET /order x", bad},
-		{"a raw control byte is refused", "GET /order\x01", bad},
-
-		{"a raw backslash is refused", `GET /static\..\order`, bad},
-		{"an encoded backslash is a slash", "GET /static/%5c..%5corder", inSale},
-		{"a leading encoded backslash is a slash", "GET /%5corder", inSale},
-		{"dots encoded twice are dots", "GET /static/%252e%252e/order", inSale},
-		{"a letter encoded twice is a letter", "GET /%256frder", inSale},
-		{"a letter encoded three times is a letter", "GET /%25256frder", inSale},
-		{"a letter encoded ten times is a letter", "GET /%" + strings.Repeat("25", 9) + "6frder", inSale},
-		{"a letter encoded beyond reason is refused", "GET /%" + strings.Repeat("25", 80) + "6frder", bad},
-
-		{"a health check by its User-Agent is judged", "GET /order\tUser-Agent: kube-probe/1.30", inSale},
-		{"a cloud's health check is judged", "GET /order\tUser-Agent: GoogleHC/1.0", inSale},
-		{"a health path below the room is judged", "GET /order/healthz", inSale},
-		{"a health path beside the room is judged", "GET /healthz/../order", inSale},
-
-		{"a longer word is another path", "GET /orders", open},
-		{"a word with a dash is another path", "GET /order-help", open},
-		{"a word that goes on is another path", "GET /orderly", open},
-		{"a file name is another path", "GET /order.css", open},
-		{"a shorter word is another path", "GET /orde", open},
-		{"the word further down is another path", "GET /static/order", open},
-		{"a style sheet below the room is in it", "GET /order/x.css", inSale},
-		{"a style sheet as a parameter is in it", "GET /order;.css", inSale},
-
-		{"a WebSocket is judged", "GET /order/ws\tConnection: Upgrade\tUpgrade: websocket", inSale},
-		{"a WebSocket in capitals is judged", "GET /order/ws\tConnection: Upgrade\tUpgrade: WebSocket", inSale},
-		{"an upgrade to h2c is refused", "GET /static\tConnection: Upgrade, HTTP2-Settings\tUpgrade: h2c", bad},
-		{"h2c behind websocket is refused", "GET /static\tConnection: Upgrade\tUpgrade: websocket, h2c", bad},
-		{"h2c on a second line is refused", "GET /static\tConnection: Upgrade\tUpgrade: websocket\tUpgrade: h2c", bad},
-
-		{"a preflight is exempt", "OPTIONS /order\tOrigin: https://a.test\tAccess-Control-Request-Method: POST", "exempt sale"},
-		{"OPTIONS without Origin is no preflight", "OPTIONS /order\tAccess-Control-Request-Method: POST", inSale},
-		{"OPTIONS without a requested method is no preflight", "OPTIONS /order\tOrigin: https://a.test", inSale},
-		{"OPTIONS alone is no preflight", "OPTIONS /order", inSale},
-		{"OPTIONS with a body is no preflight", "OPTIONS /order\tOrigin: https://a.test\tAccess-Control-Request-Method: POST\tContent-Length: 1", inSale},
-		{"OPTIONS with a chunked body is no preflight", "OPTIONS /order\tOrigin: https://a.test\tAccess-Control-Request-Method: POST\tTransfer-Encoding: chunked", inSale},
-		{"OPTIONS with an override is no preflight", "OPTIONS /order\tOrigin: https://a.test\tAccess-Control-Request-Method: POST\tX-HTTP-Method: POST", inSale},
-		{"OPTIONS with an upgrade is no preflight", "OPTIONS /order\tOrigin: https://a.test\tAccess-Control-Request-Method: GET\tUpgrade: websocket", inSale},
-		{"POST with the headers of a preflight is none", "POST /order\tOrigin: https://a.test\tAccess-Control-Request-Method: POST", inSale},
-		{"options in lower case is no preflight", "options /order\tOrigin: https://a.test\tAccess-Control-Request-Method: POST", inSale},
-
-		{"an encoded slash elsewhere is open", "GET /files/a%2Fb", open},
-		{"Korean letters are open", "GET /p/%EC%A3%BC%EB%AC%B8", open},
-		{"raw Korean letters are open", "GET /p/주문", open},
-		{"letters that are not UTF-8 are open", "GET /p/%C1%D6%b9%ae", open},
-		{"parameters elsewhere are open", "GET /a;v=1/b", open},
-		{"a semicolon in the query is open", "GET /x?q=a;b", open},
-		{"a bare percent in the query is open", "GET /x?q=100%", open},
-		{"a backslash in the query is open", `GET /x?q=a\b`, open},
-		{"a newline in the query is open", "GET /x?q=a%0D%0Ab", open},
-		{"repeated names in the query are open", "GET /x?a=1&a=2&b", open},
-		{"an empty query is open", "GET /x?", open},
-		{"a URL in the query is open", "GET /x?url=https://e.test//y", open},
-		{"a URL in the path is open", "GET /img/https://e.test//y;x=1/a.%20b/%252F", open},
-		{"two leading slashes are open", "GET //files/x", open},
-		{"three leading slashes are open", "GET ///files/x", open},
-		{"six leading slashes are open", "GET //////files:80/x/y", open},
-		{"three leading slashes with the rule deeper are open", "GET ///files/x/order", open},
-		{"three slashes inside are open", "GET /files///x/order", open},
-		{"base64 with doubled slashes is open", "GET /ocsp/MFQwUjBQ//ME4w%2F%2FTDAJ%2BBg==", open},
-		{"two rooms in one target are refused", "GET /drop/..%2forder", "refused"},
-	}
 	tab := table(t, sale()...)
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			require.Equal(t, tt.want, outcome(tab, request(tt.head), netip.Addr{}), "%q", tt.head)
+	for _, c := range routetest.Cases() {
+		t.Run(c.Name, func(t *testing.T) {
+			require.Equal(t, c.Want, outcome(tab, request(c.Head), netip.Addr{}), "%q", c.Head)
 		})
 	}
 }

@@ -95,60 +95,33 @@ func TestNewTableTakesRoomsThatShareAPathButNoRequest(t *testing.T) {
 	require.Equal(t, "protected b", outcome(byCase, request("GET /X"), noClient))
 }
 
-func TestExplain(t *testing.T) {
+func TestExplainTellsTheRuleOfEachReading(t *testing.T) {
 	tab := table(t, route.Room{
 		Name:    "sale",
 		Protect: []route.Rule{{Paths: []string{"/order"}, Hosts: []string{"shop.test"}}},
 		Exempt:  []route.Rule{{Paths: []string{"/order/hook"}, CIDRs: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}}},
 	})
+	const rule = "rooms[0].protect[0].paths[0]"
 	tests := []struct {
 		name   string
 		head   string
 		client string
-		want   []string
+		want   []route.Explained
 	}{
-		{"a target with two readings", "GET /x/..%2Forder", "192.0.2.1", []string{
-			"method:  GET",
-			"host:    shop.test",
-			"client:  192.0.2.1",
-			"readings:",
-			`  "/x/..%2Forder": no room`,
-			`  "/x/../order": no room`,
-			`  "/order": room sale by rooms[0].protect[0].paths[0]`,
-			"verdict: protected (rule)",
-			"room:    sale",
-			"rule:    rooms[0].protect[0].paths[0]",
+		{"a target with three readings", "GET /x/..%2Forder", "192.0.2.1", []route.Explained{
+			{Path: "/x/..%2Forder"}, {Path: "/x/../order"}, {Path: "/order", Room: "sale", Rule: rule},
 		}},
-		{"an exempt address at a host no rule names", "POST /order/hook\tHost: made.up\tX-HTTP-Method: GET", "10.0.0.1", []string{
-			"method:  POST",
-			"host:    made.up (named in no rule)",
-			"client:  10.0.0.1",
-			"note:    a method override header is present: protect rules of all methods apply",
-			"readings:",
-			`  "/order/hook": room sale by rooms[0].protect[0].paths[0], exempt by rooms[0].exempt[0]`,
-			"verdict: exempt (exempt)",
-			"room:    sale",
-			"rule:    rooms[0].exempt[0]",
+		{"an exempt address at a host no rule names", "POST /order/hook\tHost: made.up", "10.0.0.1", []route.Explained{
+			{Path: "/order/hook", Room: "sale", Rule: rule, Exempt: "rooms[0].exempt[0]"},
 		}},
-		{"an odd spelling of the prefix", "GET /_QUEUE/x\tHost:: ", "", []string{
-			"method:  GET",
-			"host:    (none)",
-			"readings:",
-			`  "/_QUEUE/x": under the reserved prefix`,
-			"verdict: reserved (reserved)",
-			"why:     an odd spelling of the gate's own path: 404",
-		}},
-		{"a refused target", "GET http:order", "", []string{
-			"verdict: refused with 400: the request target is neither a path nor an http URL",
-		}},
+		{"an odd spelling of the prefix", "GET /_QUEUE/x", "10.0.0.1", []route.Explained{{Path: "/_QUEUE/x", Reserved: true}}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			var client netip.Addr
-			if tt.client != "" {
-				client = netip.MustParseAddr(tt.client)
-			}
-			require.Equal(t, strings.Join(tt.want, "\n")+"\n", tab.Explain(request(tt.head), client))
+			r := request(tt.head)
+			target, refusal := route.Parse(r)
+			require.Nil(t, refusal)
+			require.Equal(t, tt.want, tab.Explain(r, target, netip.MustParseAddr(tt.client)))
 		})
 	}
 }
