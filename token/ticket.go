@@ -1,6 +1,8 @@
 package token
 
 import (
+	"crypto/aes"
+	"crypto/cipher"
 	"crypto/hkdf"
 	"crypto/hmac"
 	"crypto/sha256"
@@ -13,9 +15,9 @@ import (
 
 const (
 	ticketVersion = 1
-	ticketNamed   = 1    // the flag of Ticket.Named
-	ticketHead    = 2    // bytes: version and flags
-	ticketMAC     = 16   // bytes of the HMAC that are kept: 128 bits
+	ticketNamed   = 1  // the flag of Ticket.Named
+	ticketMAC     = 16 // bytes of the HMAC that are kept: 128 bits
+	ticketHead    = 1 + ticketMAC
 	maxReturn     = 1024 // bytes of Ticket.Return
 )
 
@@ -50,8 +52,14 @@ type Ticket struct {
 
 // Tickets seals and opens tickets. It never changes and is safe for use by any number
 // of goroutines.
+//
+// A ticket cannot be read by its holder: before a draw it holds the lot, and who could
+// read that would join until a good one came and throw the others away. It is sealed as
+// in RFC 5297: the MAC of the content is also the start of the key stream, so the same
+// content gives the same ticket, and no counter or random number can ever repeat.
 type Tickets struct {
-	key []byte
+	key   []byte       // of the MAC
+	block cipher.Block // of the key stream
 }
 
 // NewTickets returns the Tickets of an installation with an identity secret of at least
@@ -62,11 +70,15 @@ func NewTickets(identitySecret []byte, installation string) (*Tickets, error) {
 		return nil, fmt.Errorf("token: identity secret has %d bytes, want at least %d random ones",
 			len(identitySecret), minSecret)
 	}
-	key, err := hkdf.Key(sha256.New, identitySecret, nil, "queuegate ticket v1 "+installation, 32)
+	key, err := hkdf.Key(sha256.New, identitySecret, nil, "queuegate ticket v1 "+installation, 64)
 	if err != nil {
 		return nil, fmt.Errorf("token: ticket key: %w", err)
 	}
-	return &Tickets{key: key}, nil
+	block, err := aes.NewCipher(key[32:])
+	if err != nil {
+		return nil, fmt.Errorf("token: ticket key: %w", err)
+	}
+	return &Tickets{key: key[:32], block: block}, nil
 }
 
 // Format prints the name of the type and no key, whatever the verb.
@@ -83,14 +95,18 @@ func (t *Tickets) Seal(room string, k Ticket) string {
 	if !localTarget(k.Return) {
 		k.Return = ""
 	}
-	b := make([]byte, 0, 128+len(k.Return))
-	b = append(b, ticketVersion, k.flags())
+	b := make([]byte, ticketHead, 128+len(k.Return))
+	b[0] = ticketVersion
+	b = append(b, k.flags())
 	b = append(b, k.Visitor...)
 	for _, n := range [...]int64{k.Place, k.Generation, k.Epoch, k.joined(), k.Seen, k.Due, k.Ahead + 1} {
 		b = binary.AppendUvarint(b, uint64(n))
 	}
 	b = append(b, k.Return...)
-	b = t.appendMAC(b, room, b)
+	body := b[ticketHead:]
+	mac := t.mac(room, body)
+	copy(b[1:], mac)
+	cipher.NewCTR(t.block, mac).XORKeyStream(body, body)
 	return base64.RawURLEncoding.EncodeToString(b)
 }
 
@@ -102,24 +118,25 @@ func (t *Tickets) Open(room, raw string) (Ticket, error) {
 		return Ticket{}, fmt.Errorf("%w: ticket is not 1 to %d base64url characters", ErrMalformed, MaxSize)
 	}
 	b, err := strict.DecodeString(raw)
-	if err != nil || len(b) < ticketHead+visitorSize+ticketMAC || b[0] != ticketVersion {
+	if err != nil || len(b) < ticketHead+1+visitorSize || b[0] != ticketVersion {
 		return Ticket{}, fmt.Errorf("%w: not a ticket of version %d", ErrMalformed, ticketVersion)
 	}
-	body, mac := b[:len(b)-ticketMAC], b[len(b)-ticketMAC:]
-	if !hmac.Equal(t.appendMAC(nil, room, body), mac) {
+	mac, body := b[1:ticketHead], b[ticketHead:]
+	cipher.NewCTR(t.block, mac).XORKeyStream(body, body)
+	if !hmac.Equal(t.mac(room, body), mac) {
 		return Ticket{}, fmt.Errorf("%w: ticket", ErrSignature)
 	}
 	return decodeTicket(body)
 }
 
-// decodeTicket reads what Seal wrote between version and MAC. It trusts nothing all
+// decodeTicket reads what Seal wrote behind version and MAC. It trusts nothing all
 // the same: the secret may have been used by a version that wrote otherwise.
 func decodeTicket(body []byte) (Ticket, error) {
-	flags, rest := body[1], body[ticketHead+visitorSize:]
+	flags, rest := body[0], body[1+visitorSize:]
 	if flags > ticketNamed {
 		return Ticket{}, fmt.Errorf("%w: flags of ticket", ErrMalformed)
 	}
-	k := Ticket{Visitor: string(body[ticketHead : ticketHead+visitorSize]), Named: flags == ticketNamed}
+	k := Ticket{Visitor: string(body[1 : 1+visitorSize]), Named: flags == ticketNamed}
 	var joined int64
 	for _, to := range [...]*int64{&k.Place, &k.Generation, &k.Epoch, &joined, &k.Seen, &k.Due, &k.Ahead} {
 		n, size := binary.Uvarint(rest)
@@ -139,15 +156,14 @@ func decodeTicket(body []byte) (Ticket, error) {
 	return k, nil
 }
 
-// appendMAC appends to dst the MAC of a ticket's body in a room. The length of the room
-// comes first, so that no room's name can reach into the body.
-func (t *Tickets) appendMAC(dst []byte, room string, body []byte) []byte {
+// mac is the MAC of a ticket's content in a room. The length of the room comes first, so
+// that no room's name can reach into the content.
+func (t *Tickets) mac(room string, body []byte) []byte {
 	h := hmac.New(sha256.New, t.key)
 	h.Write(binary.AppendUvarint(make([]byte, 0, 64), uint64(len(room))))
 	h.Write([]byte(room))
 	h.Write(body)
-	var sum [sha256.Size]byte
-	return append(dst, h.Sum(sum[:0])[:ticketMAC]...)
+	return h.Sum(nil)[:ticketMAC]
 }
 
 // joined is Joined in milliseconds, 0 when there is none.

@@ -2,10 +2,13 @@ package token_test
 
 import (
 	"bytes"
+	"crypto/aes"
+	"crypto/cipher"
 	"crypto/hkdf"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
+	"encoding/binary"
 	"fmt"
 	"math"
 	"strings"
@@ -184,30 +187,34 @@ func TestOpenRefusesForgedTickets(t *testing.T) {
 func TestSealedContentThatIsNoTicketIsRefused(t *testing.T) {
 	t.Parallel()
 	tickets := newTickets(t)
-	key, err := hkdf.Key(sha256.New, secret, nil, "queuegate ticket v1 queuegate/qg", 32)
+	key, err := hkdf.Key(sha256.New, secret, nil, "queuegate ticket v1 queuegate/qg", 64)
+	require.NoError(t, err)
+	block, err := aes.NewCipher(key[32:])
 	require.NoError(t, err)
 	seal := func(body string) string {
-		mac := hmac.New(sha256.New, key)
-		mac.Write([]byte{byte(len(room))})
-		mac.Write([]byte(room + body))
-		return b64(body + string(mac.Sum(nil)[:16]))
+		h := hmac.New(sha256.New, key[:32])
+		h.Write([]byte{byte(len(room))})
+		h.Write([]byte(room + body))
+		mac, hidden := h.Sum(nil)[:16], []byte(body)
+		cipher.NewCTR(block, mac).XORKeyStream(hidden, hidden)
+		return b64("\x01" + string(mac) + string(hidden))
 	}
 	const numbers = "\x01\x02\x03\x04\x05\x06\x07"
-	k, err := tickets.Open(room, seal("\x01\x00"+visitor+numbers+"/a"))
+	k, err := tickets.Open(room, seal("\x00"+visitor+numbers+"/a"))
 	require.NoError(t, err)
 	require.Equal(t, token.Ticket{
 		Visitor: visitor, Place: 1, Generation: 2, Epoch: 3, Joined: time.UnixMilli(4).UTC(), Seen: 5, Due: 6, Ahead: 6, Return: "/a",
 	}, k)
 	for name, body := range map[string]string{
-		"a flag nobody knows":         "\x01\x02" + visitor + numbers,
-		"no number":                   "\x01\x00" + visitor,
-		"a number too few":            "\x01\x00" + visitor + numbers[1:],
-		"a number without an end":     "\x01\x00" + visitor + numbers[1:] + "\x80",
-		"a number beyond 64 bits":     "\x01\x00" + visitor + strings.Repeat("\xff", 10) + numbers,
-		"a number beyond 2^53":        "\x01\x00" + visitor + "\xff\xff\xff\xff\xff\xff\xff\x7f" + numbers[1:],
-		"visitor of another alphabet": "\x01\x00" + strings.ToLower(visitor) + numbers,
-		"return to another site":      "\x01\x00" + visitor + numbers + "//evil.example",
-		"return too long":             "\x01\x00" + visitor + numbers + "/" + strings.Repeat("a", 1024),
+		"a flag nobody knows":         "\x02" + visitor + numbers,
+		"no number":                   "\x00" + visitor,
+		"a number too few":            "\x00" + visitor + numbers[1:],
+		"a number without an end":     "\x00" + visitor + numbers[1:] + "\x80",
+		"a number beyond 64 bits":     "\x00" + visitor + strings.Repeat("\xff", 10) + numbers,
+		"a number beyond 2^53":        "\x00" + visitor + "\xff\xff\xff\xff\xff\xff\xff\x7f" + numbers[1:],
+		"visitor of another alphabet": "\x00" + strings.ToLower(visitor) + numbers,
+		"return to another site":      "\x00" + visitor + numbers + "//evil.example",
+		"return too long":             "\x00" + visitor + numbers + "/" + strings.Repeat("a", 1024),
 	} {
 		k, err := tickets.Open(room, seal(body))
 		require.ErrorIs(t, err, token.ErrMalformed, name)
@@ -228,6 +235,32 @@ func TestNoBitOfATicketCanBeChanged(t *testing.T) {
 			require.Error(t, err, "byte %d bit %d", i, bit)
 		}
 	}
+}
+
+// Who could read a lot before the draw would join until it is a good one, and no ticket
+// is to tell when its holder was seen.
+func TestATicketTellsItsHolderNothing(t *testing.T) {
+	t.Parallel()
+	tickets := newTickets(t)
+	k := sampleTicket()
+	first, err := base64.RawURLEncoding.DecodeString(tickets.Seal(room, k))
+	require.NoError(t, err)
+	for _, part := range [][]byte{
+		[]byte(k.Visitor), []byte(k.Return), binary.AppendUvarint(nil, uint64(k.Place)), binary.AppendUvarint(nil, uint64(k.Due)),
+	} {
+		require.NotContains(t, string(first), string(part))
+	}
+	k.Place++
+	second, err := base64.RawURLEncoding.DecodeString(tickets.Seal(room, k))
+	require.NoError(t, err)
+	same := 0
+	for i := range first {
+		if first[i] == second[i] {
+			same++
+		}
+	}
+	require.Less(t, same, len(first)/8, "two neighbours have nothing in common")
+	require.Equal(t, tickets.Seal(room, k), tickets.Seal(room, k), "the same content is the same ticket")
 }
 
 func TestTicketKeyIsNotTheSecretItself(t *testing.T) {
@@ -255,7 +288,7 @@ func TestTicketsOfTheFirstVersionStillOpen(t *testing.T) {
 	t.Parallel()
 	tickets, err := token.NewTickets(token.DeriveIdentitySecret(secret, install), install)
 	require.NoError(t, err)
-	k, err := tickets.Open(room, "AQBBQkNERUZHSElKS0xNTk9QUVJTVFVWV1hZWoGgvK3T_pIDgN7k_dL-kgMD-5SUysoz-5SUysozvvuUysoz1gIvY2hlY2tvdXQ_c3RlcD0yJng9JTJGI3BheZIouatgKbKbt3I2sic5SOI")
+	k, err := tickets.Open(room, "AQhWCZDTUJ2YHHkDBr8lKtoT9izxtadFrStHtJnU0VfzjUcPXNrfxJEJCFwAA_htNV0OhCYcl_K40t5KHW1C7v1kdup-4am-z7LLg09A3gw1IhvHuY0Da-aOZ2RqsVZrCSXcrNNS0KN7GrM")
 	require.NoError(t, err)
 	require.Equal(t, sampleTicket(), k)
 }
