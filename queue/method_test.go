@@ -97,6 +97,30 @@ func TestALotFollowsFromVisitorAndDrawAlone(t *testing.T) {
 	})
 }
 
+// Whoever leaves and joins again before the draw, under a name that stays the same,
+// stands in the next draw, and not at the place that has just ended.
+func TestWhoLeavesBeforeTheDrawTakesPartInTheNext(t *testing.T) {
+	onEach(t, func(t *testing.T, rdb *redis.Client) {
+		line := newLine(t, rdb, drawing)
+		inside := enter(t, line, 1, 2)
+		toDraw(t, line, rdb, 5*time.Second)
+		first, other := touch(t, line, join(t, line, 5)), touch(t, line, join(t, line, 6))
+		require.Equal(t, queue.Ended, leave(t, line, first).State)
+		again := touch(t, line, join(t, line, 5))
+		require.Equal(t, queue.Waiting, again.State)
+		require.Greater(t, again.Place/(minute*1000), other.Place/(minute*1000), "behind those who stayed")
+		toDraw(t, line, rdb, time.Second)
+		again, other = touch(t, line, again), touch(t, line, other)
+		require.EqualValues(t, -1, again.Ahead)
+		require.EqualValues(t, 0, other.Ahead)
+		release(t, line, inside[0])
+		require.Equal(t, queue.Ready, touch(t, line, other).State)
+		toDraw(t, line, rdb, time.Second)
+		release(t, line, inside[1])
+		require.Equal(t, queue.Ready, touch(t, line, again).State)
+	})
+}
+
 func TestARoomThatRejectsHasNoLine(t *testing.T) {
 	onEach(t, func(t *testing.T, rdb *redis.Client) {
 		line := newLine(t, rdb, func(o *queue.Options) { o.Method = queue.Reject })

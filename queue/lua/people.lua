@@ -49,6 +49,18 @@ local function first_due(ahead)
   return now + math.ceil(poll_for(ahead) * 1.2) + call.presence_window
 end
 
+-- read_end is how a stay ended that had this place or a later one, or nil.
+local function read_end(record, place)
+  if not record then return nil end
+  local at, why, admission = string.match(record, '^(%S+) (%S+) (%S+)$')
+  if tonumber(at) < place then return nil end
+  return { place = tonumber(at), why = why, admission = admission }
+end
+
+local function end_of(visitor, place)
+  return read_end(redis.call('HGET', ENDS, visitor), place)
+end
+
 -- next_place is a number never used before: above the last one, above anything
 -- a caller or ticket shows, and not below room time.
 local function next_place()
@@ -60,11 +72,14 @@ end
 -- it: the draw's moment, the next full minute of room time, and a lot below a
 -- minute, so that who joins later stands behind. The lot is a keyed hash that
 -- nobody outside can compute; it follows from visitor and draw alone, so the same
--- join run twice draws the same lot.
+-- join run twice draws the same lot. Whoever ended a stay takes part in the draw
+-- after it: the lot of the same draw would be the very place that has ended.
 local DRAW = 60000000 -- a minute, in the unit of places
 
 local function drawn_place(visitor)
   local draw = (math.floor(now * 1000 / DRAW) + 1) * DRAW
+  local stay = end_of(visitor, draw)
+  if stay then draw = (math.floor(stay.place / DRAW) + 1) * DRAW end
   local hash = redis.sha1hex(call.draw_key .. ':' .. int(draw) .. ':' .. visitor)
   local place = draw + tonumber(string.sub(hash, 1, 10), 16) % DRAW
   room.last = math.max(room.last, place)

@@ -50,18 +50,6 @@ local function finish(visitor, place, admission, why)
   add(why, 1)
 end
 
--- read_end is how a stay ended that had this place or a later one, or nil.
-local function read_end(record, place)
-  if not record then return nil end
-  local at, why, admission = string.match(record, '^(%S+) (%S+) (%S+)$')
-  if tonumber(at) < place then return nil end
-  return { place = tonumber(at), why = why, admission = admission }
-end
-
-local function end_of(visitor, place)
-  return read_end(redis.call('HGET', ENDS, visitor), place)
-end
-
 -- restore brings back the lease of a token that Redis does not know, or knows
 -- from an older copy, when the token is of an epoch whose history was lost,
 -- unexpired and not ended.
