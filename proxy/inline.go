@@ -170,7 +170,10 @@ func (x *exchange) ticketFor(st queue.Standing) string {
 	}
 	if old := x.ticket; old != nil && old.Visitor == t.Visitor && old.Place == t.Place {
 		if t.Seen == 0 { // no sign was recorded: what the ticket says still holds
-			t.Seen, t.Due = old.Seen, old.Due
+			t.Due = old.Due
+			if old.Epoch == t.Epoch { // else nothing was recorded in this one
+				t.Seen = old.Seen
+			}
 		}
 		if t.Return == "" {
 			t.Return = old.Return

@@ -413,6 +413,27 @@ func TestLineIsToldAllThatTicketAndTokenProve(t *testing.T) {
 	require.Equal(t, []queue.Arrival{{Visitor: k.Visitor, Highest: 12, Epoch: 4}}, b.line.arrivals)
 }
 
+// The sign of life in a ticket counts in the ticket's epoch: taken over into the next
+// one it would look as if that had lost something, too.
+func TestATicketOfALostEpochBringsNoSignOfLifeIntoTheNext(t *testing.T) {
+	b := newBench(t)
+	k := ticketOf(newVisitor(), 9)
+	k.Epoch, k.Seen, k.Due = 1, 100, 200
+	b.line.change(func() {
+		b.line.epoch = 2
+		b.line.stays[k.Visitor] = &stay{place: 9, state: queue.Ready, lease: queue.Lease{
+			Admission: "adm1", Place: 9, End: b.line.now.Add(time.Minute).UnixMilli(), Until: b.line.now.Add(time.Minute),
+		}}
+	})
+	got := b.call("GET", "/_queue/sale/status", "", "X-Queue-Ticket: "+b.tickets.Seal("sale", k)).doc(t)
+	require.Equal(t, "ready", got["status"])
+	fresh, err := b.tickets.Open("sale", got["ticket"].(string))
+	require.NoError(t, err)
+	require.EqualValues(t, 2, fresh.Epoch)
+	require.Zero(t, fresh.Seen)
+	require.EqualValues(t, 200, fresh.Due, "until then the place is proven")
+}
+
 func TestLeaveGivesUpPassAndPlaceAlsoOfTwo(t *testing.T) {
 	b := newBench(t)
 	entry := b.navigate("/order").cookie("queuegate_entry_sale").Value

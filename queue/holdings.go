@@ -18,7 +18,7 @@ func (l *Line) sendClaims(ctx context.Context, asked []Holding) ([]Standing, err
 	var show shown
 	for _, h := range asked {
 		args = append(args, h.Visitor, h.Admission, h.Place, stage(h.Active), h.End, h.Epoch)
-		show.add(h.Place, h.Epoch)
+		show.prove(h.Place, h.Epoch, 0)
 	}
 	r, err := l.run(ctx, l.scripts.claim, show, args...)
 	if err != nil {
@@ -33,7 +33,7 @@ func (l *Line) sendRenewals(ctx context.Context, asked []Holding) ([]Standing, e
 	var show shown
 	for _, h := range asked {
 		args = append(args, h.Visitor, h.Admission, h.Place, stage(h.Active), h.End, h.Epoch, h.Flight.Milliseconds())
-		show.add(h.Place, h.Epoch)
+		show.prove(h.Place, h.Epoch, 0)
 	}
 	r, err := l.run(ctx, l.scripts.renew, show, args...)
 	if err != nil {
@@ -47,7 +47,7 @@ func (l *Line) sendEndings(ctx context.Context, asked []ending) ([]Standing, err
 	var show shown
 	for _, e := range asked {
 		args = append(args, e.Visitor, e.Admission, e.Place, string(e.why), stage(e.Active), e.End, e.Epoch)
-		show.add(e.Place, e.Epoch)
+		show.prove(e.Place, e.Epoch, 0)
 	}
 	r, err := l.run(ctx, l.scripts.finish, show, args...)
 	if err != nil {

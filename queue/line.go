@@ -249,6 +249,7 @@ func (l *Line) learn(r reply, sent time.Time) {
 func (l *Line) callHeader(show shown) call {
 	c := call{
 		Gate: l.opts.Gate, Method: string(l.opts.Method), DrawKey: hex.EncodeToString(l.opts.DrawKey), Highest: show.highest, Latest: show.latest, Earliest: show.earliest,
+		Reached: show.reached, Seen: show.seen,
 		Session: l.opts.Session.Milliseconds(), SessionMax: l.opts.SessionMax.Milliseconds(),
 		ClaimWindow: l.opts.ClaimWindow.Milliseconds(), PresenceWindow: l.opts.PresenceWindow.Milliseconds(),
 		WaitingTimeout: l.opts.WaitingTimeout.Milliseconds(), MaxWaiting: l.opts.MaxWaiting, Renewal: !l.opts.DisableRenewal,
@@ -281,7 +282,7 @@ func (l *Line) showTicket(show *shown, s Sign) {
 	if now, ok := l.Now(); ok && s.Due+l.opts.WaitingTimeout.Milliseconds() < now {
 		epoch = 0
 	}
-	show.add(s.Place, epoch)
+	show.prove(s.Place, epoch, s.Seen)
 }
 
 func (l *Line) sendSigns(ctx context.Context, asked []Sign) ([]Standing, error) {

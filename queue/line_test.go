@@ -78,6 +78,14 @@ func claim(t *testing.T, line *queue.Line, s queue.Standing) queue.Standing {
 	return next
 }
 
+func claimOrRenew(t *testing.T, line *queue.Line, s queue.Standing) queue.Standing {
+	t.Helper()
+	next, err := line.Renew(t.Context(), holding(s))
+	require.NoError(t, err)
+	require.Equal(t, queue.Active, next.State)
+	return next
+}
+
 func advance(t *testing.T, line *queue.Line, rdb redis.Cmdable, d time.Duration) {
 	t.Helper()
 	require.NoError(t, line.Advance(t.Context(), rdb, d))

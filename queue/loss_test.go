@@ -1,6 +1,7 @@
 package queue_test
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -287,6 +288,111 @@ func TestAPassReleasedRightAfterALossFreesItsSlot(t *testing.T) {
 		advance(t, line, rdb, 25*time.Second)
 		require.Equal(t, queue.Ready, touch(t, line, waiting).State)
 	})
+}
+
+// When an older copy of Redis comes back and every gate is new, nothing but what
+// visitors carry tells that something was lost.
+func TestWhatVisitorsCarryShowsThatAnOlderCopyCameBack(t *testing.T) {
+	server := queuetest.Start(t)
+	rdb := server.Client(t)
+	slots := func(o *queue.Options) { o.Limits.Slots, o.PresenceWindow = 3, time.Hour }
+	touched := func(fresh *queue.Line, s queue.Standing) (queue.Standing, error) {
+		return fresh.Touch(context.Background(), sign(s))
+	}
+	renewed := func(fresh *queue.Line, s queue.Standing) (queue.Standing, error) {
+		return fresh.Renew(context.Background(), holding(s))
+	}
+	for _, test := range []struct {
+		name  string
+		after func(t *testing.T, old *queue.Line, holder, poller queue.Standing) queue.Standing // what the copy does not know
+		shown func(fresh *queue.Line, s queue.Standing) (queue.Standing, error)
+		state queue.State
+	}{
+		{
+			"a sign of life later than now",
+			func(t *testing.T, old *queue.Line, _, poller queue.Standing) queue.Standing {
+				return touch(t, old, poller)
+			},
+			touched, queue.Waiting,
+		},
+		{
+			"a place that was never given",
+			func(t *testing.T, old *queue.Line, _, _ queue.Standing) queue.Standing { return join(t, old, 12) },
+			touched, queue.Waiting,
+		},
+		{
+			"a pass for a place that was never given",
+			func(t *testing.T, old *queue.Line, holder, poller queue.Standing) queue.Standing {
+				leave(t, old, poller)
+				release(t, old, holder)
+				return claim(t, old, join(t, old, 13))
+			},
+			renewed, queue.Active,
+		},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			require.NoError(t, rdb.FlushAll(t.Context()).Err())
+			old := newLine(t, rdb, slots)
+			inside := enter(t, old, 1, 2)
+			known := claim(t, old, touch(t, old, join(t, old, 10)))
+			poller := touch(t, old, join(t, old, 11))
+			older := server.Save(t)
+			advance(t, old, rdb, 10*time.Second)
+			s := test.after(t, old, inside[0], poller)
+			server.Restore(t, older)
+
+			fresh := newLine(t, rdb, slots)
+			turn(t, fresh)
+			require.Equal(t, queue.Active, claimOrRenew(t, fresh, known).State)
+			require.Zero(t, touch(t, fresh, poller).Room.Healing, "what the copy knows proves nothing")
+			shown, err := test.shown(fresh, s)
+			require.NoError(t, err)
+			require.Equal(t, test.state, shown.State)
+			require.Equal(t, s.Place, shown.Place)
+			require.Positive(t, shown.Room.Healing, "history was lost")
+			require.Equal(t, s.Room.Epoch+1, shown.Room.Epoch)
+			again, err := test.shown(fresh, s)
+			require.NoError(t, err)
+			require.Equal(t, shown.Room.Epoch, again.Room.Epoch, "once")
+		})
+	}
+}
+
+func TestGatesStartedAnewTakeNothingForALoss(t *testing.T) {
+	onEach(t, func(t *testing.T, rdb *redis.Client) {
+		line := newLine(t, rdb, nil)
+		inside := enter(t, line, 1, 2)
+		var people []queue.Standing
+		for n := range 5 {
+			people = append(people, touch(t, line, join(t, line, 10+n)))
+		}
+		for round := range 5 {
+			line = newLine(t, rdb, nil) // no gate remembers anything
+			for i := range people {
+				people[i] = touch(t, line, people[i])
+				require.Zero(t, people[i].Room.Healing)
+			}
+			inside[round%2] = claimOrRenew(t, line, inside[round%2])
+			advance(t, line, rdb, 5*time.Second)
+			require.NoError(t, line.StopClock(t.Context(), rdb))
+		}
+		require.Equal(t, people[0].Room.Epoch, inside[0].Room.Epoch)
+	})
+}
+
+// Room time stays behind TIME after a freeze, and an older copy takes it back.
+func TestNewcomersStandBehindPlacesThatAnOlderCopyDoesNotKnow(t *testing.T) {
+	server := queuetest.Start(t)
+	rdb := server.Client(t)
+	line := newLine(t, rdb, nil)
+	enter(t, line, 1, 2)
+	advance(t, line, rdb, -time.Hour)
+	older := server.Save(t)
+	advance(t, line, rdb, time.Minute)
+	lost := touch(t, line, join(t, line, 10))
+	server.Restore(t, older)
+	newcomer := join(t, newLine(t, rdb, nil), 11)
+	require.Greater(t, newcomer.Place, lost.Place)
 }
 
 // The bound that no cleverness removes: when Redis comes back empty and no gate

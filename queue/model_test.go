@@ -1,6 +1,7 @@
 package queue_test
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -50,6 +51,9 @@ type modelGate struct {
 	now, epoch, holding int64
 }
 
+// proof is what the ticket or token of a call shows of the line.
+type proof struct{ epoch, place, seen int64 }
+
 // modelAnswer is what the model expects to be told.
 type modelAnswer struct {
 	state   queue.State
@@ -65,6 +69,7 @@ type modelAnswer struct {
 type modelRoom struct {
 	exists                        bool
 	now, last, epoch, born, endno int64
+	clock                         int64 // Redis's TIME at the last call
 	healed, base, based           int64
 	pruned                        int64
 	limits                        queue.Limits
@@ -98,11 +103,10 @@ func (m *modelRoom) clone() *modelRoom {
 }
 
 // begin is what every call begins with: time moves by moved (in an empty room up
-// to clock), and a loss of history is noticed. latest and earliest are the epochs
-// the call's tickets and tokens show.
-func (m *modelRoom) begin(g *modelGate, moved, clock, latest, earliest int64) {
+// to clock), and a loss of history is noticed.
+func (m *modelRoom) begin(g *modelGate, moved, clock int64, shown proof) {
 	known := m.exists
-	m.exists = true
+	m.exists, m.clock = true, clock
 	switch {
 	case !known:
 		m.now = clock
@@ -113,8 +117,9 @@ func (m *modelRoom) begin(g *modelGate, moved, clock, latest, earliest int64) {
 	}
 	heard, called := m.gates[g.name]
 	excused := !called && g.now < m.now-modelWaitingTimeout
+	stood := m.now
 	m.now = max(m.now, g.now)
-	latest = max(latest, g.epoch)
+	latest, earliest := max(shown.epoch, g.epoch), shown.epoch
 	if g.epoch > 0 && (earliest == 0 || g.epoch < earliest) {
 		earliest = g.epoch
 	}
@@ -125,6 +130,8 @@ func (m *modelRoom) begin(g *modelGate, moved, clock, latest, earliest int64) {
 			m.lose(latest)
 		}
 	case latest > m.epoch:
+		m.lose(latest)
+	case shown.epoch == m.epoch && (shown.seen > stood || shown.place > m.last):
 		m.lose(latest)
 	case g.epoch == m.epoch && (!called || heard < g.now) && !excused:
 		m.lose(latest)
@@ -196,9 +203,12 @@ func (m *modelRoom) aheadOf(place int64) (n int64) {
 	return n
 }
 
-// inOrder lists visitors by place.
+// inOrder lists visitors by place. Two have the same one only where an older copy of
+// Redis came back within the very millisecond; they stand by name then.
 func inOrder(part map[string]spot) []string {
-	return slices.SortedFunc(maps.Keys(part), func(a, b string) int { return int(part[a].place - part[b].place) })
+	return slices.SortedFunc(maps.Keys(part), func(a, b string) int {
+		return cmp.Or(cmp.Compare(part[a].place, part[b].place), cmp.Compare(a, b))
+	})
 }
 
 func (m *modelRoom) stepAside(part map[string]spot, visitor string) {
@@ -384,7 +394,7 @@ func (m *modelRoom) join(visitor string, highest int64) modelAnswer {
 	unproven := m.limits.Slots == 0 || int64(len(m.unproven)) < max(1, m.limits.Slots/4)
 	waiters := int64(len(m.fresh))
 	if len(m.waiting) == 0 && m.affordable() > waiters && unproven && m.roomFor(waiters+1) {
-		m.last = max(m.last+1, m.now*1000, highest+1)
+		m.last = max(m.last+1, m.now*1000, m.clock*1000, highest+1)
 		m.grant(visitor, m.last)
 		m.unproven[visitor] = true
 		return m.standing(visitor)
@@ -392,7 +402,7 @@ func (m *modelRoom) join(visitor string, highest int64) modelAnswer {
 	if m.maxWaiting > 0 && m.people() >= m.maxWaiting {
 		return modelAnswer{refusal: queue.Full}
 	}
-	m.last = max(m.last+1, m.now*1000, highest+1)
+	m.last = max(m.last+1, m.now*1000, m.clock*1000, highest+1)
 	m.fresh[visitor] = spot{m.last, m.now + modelDue}
 	return m.standing(visitor)
 }

@@ -102,14 +102,6 @@ func TestAHiddenTabKeepsItsPlaceAndGetsIn(t *testing.T) {
 	})
 }
 
-func claimOrRenew(t *testing.T, line *queue.Line, s queue.Standing) queue.Standing {
-	t.Helper()
-	next, err := line.Renew(t.Context(), holding(s))
-	require.NoError(t, err)
-	require.Equal(t, queue.Active, next.State)
-	return next
-}
-
 // Somebody far back is heard of seldom; that must not let those behind go first,
 // nor make them absent.
 func TestAFarFaithfulPollerIsNeverAbsentAndStaysAheadOfFresherPeople(t *testing.T) {

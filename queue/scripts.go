@@ -75,6 +75,8 @@ type call struct {
 	Highest        int64  `json:"highest"` // highest place anything in this call shows
 	Latest         int64  `json:"latest"`  // latest and earliest epoch of its tickets and tokens, 0 when there are none
 	Earliest       int64  `json:"earliest"`
+	Reached        int64  `json:"reached"` // highest place and latest sign of life shown by those of the latest epoch
+	Seen           int64  `json:"seen"`
 	Holding        int64  `json:"holding"` // slots taken at this gate's last answer
 	Method         string `json:"method"`
 	DrawKey        string `json:"draw_key"`
@@ -92,13 +94,27 @@ type call struct {
 type shown struct {
 	highest          int64 // place
 	latest, earliest int64 // epoch
+	reached, seen    int64 // place and sign of life, by what is of the latest epoch
 }
 
+// add adds a place, and an epoch that need not be the one the place was given in.
 func (s *shown) add(place, epoch int64) {
+	if epoch > s.latest {
+		s.reached, s.seen = 0, 0
+	}
 	s.highest = max(s.highest, place)
 	s.latest = max(s.latest, epoch)
 	if epoch > 0 && (s.earliest == 0 || epoch < s.earliest) {
 		s.earliest = epoch
+	}
+}
+
+// prove adds a ticket or token: in that epoch there was that place, and that sign
+// of life.
+func (s *shown) prove(place, epoch, seen int64) {
+	s.add(place, epoch)
+	if epoch == s.latest && epoch > 0 {
+		s.reached, s.seen = max(s.reached, place), max(s.seen, seen)
 	}
 }
 

@@ -141,7 +141,7 @@ type Sign struct {
 	Place      int64
 	Generation int64
 	Epoch      int64
-	Seen       int64 // room time in milliseconds of the last recorded sign of life, from the ticket
+	Seen       int64 // room time in milliseconds of the last sign of life recorded in that epoch, from the ticket; 0 when none was
 	Due        int64 // room time in milliseconds until which it counts, from the ticket
 	Ahead      int64 // the number last shown, negative when none was
 	Joined     time.Time

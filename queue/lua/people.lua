@@ -62,9 +62,11 @@ local function end_of(visitor, place)
 end
 
 -- next_place is a number never used before: above the last one, above anything
--- a caller or ticket shows, and not below room time.
+-- a caller or ticket shows, and not below room time. Nor below TIME, which does not
+-- go back with an older copy of Redis: places that the copy does not know stay in
+-- front, although nobody has shown one yet.
 local function next_place()
-  room.last = math.max(room.last + 1, now * 1000, call.highest + 1)
+  room.last = math.max(room.last + 1, now * 1000, clock * 1000, call.highest + 1)
   return room.last
 end
 

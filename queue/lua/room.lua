@@ -18,7 +18,7 @@
 --  13 gates     HASH    gate -> room time of its last call
 --  14 snapshot  STRING  what gates answer far polls from
 -- ARGV[1] is the call as JSON: what the caller carries (gate, now, epoch,
--- highest, latest, holding) and the room's durations in milliseconds as its gate
+-- highest, latest, earliest, reached, seen, holding) and the room's durations in milliseconds as its gate
 -- is configured.
 --
 -- Invariants kept by every function here:
@@ -118,8 +118,9 @@ local function lose(after)
 end
 
 -- History was lost when the room is gone while a caller remembers it, when this
--- gate's last call is missing, or when anything shown is of a later epoch. An
--- epoch begins at the time of its room, so that a room made anew is told from
+-- gate's last call is missing, when anything shown is of a later epoch, or when
+-- something of this epoch shows a sign of life later than now or a place that was
+-- never given: an older copy came back. An epoch begins at the time of its room, so that a room made anew is told from
 -- an older one: a ticket of an earlier epoch in a room that nobody remembered,
 -- or a gate that remembers one, says that there was one. The entry of a gate
 -- that was cut off for longer than entries are kept (tick.lua) is no loss.
@@ -131,6 +132,8 @@ if not known then
   room.epoch, room.born = now, 1
   if latest > 0 then lose(latest) end
 elseif latest > room.epoch then
+  lose(latest)
+elseif call.latest == room.epoch and (call.seen > stood or call.reached > room.last) then
   lose(latest)
 elseif call.epoch == room.epoch and (heard or -1) < call.now and not forgotten then
   lose(latest)
