@@ -37,6 +37,9 @@ var framing = []string{
 	"keep-alive", "proxy-connection",
 }
 
+// headerH2C belongs to an offer of h2c, which is never passed on.
+const headerH2C = "http2-settings"
+
 // fold returns name as lax servers compare it: without case, and with - for
 // whatever is no letter and no digit. CGI and its heirs cannot tell
 // X_Entry_Token or X.Entry.Token from X-Entry-Token.
@@ -74,7 +77,7 @@ func gone(name string, believe bool) bool {
 	folded := fold(name)
 	switch {
 	case strings.HasPrefix(folded, ourHeaders),
-		folded == "x-entry-token", folded == "x-queue-ticket",
+		folded == "x-entry-token", folded == "x-queue-ticket", folded == headerH2C,
 		slices.Contains(misleading, folded):
 		return true
 	case strings.HasPrefix(folded, "x-forwarded-"), folded == "x-real-ip", folded == "forwarded":

@@ -133,7 +133,7 @@ func (s *Server) counted(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.running.add(1)
 		defer s.running.add(-1)
-		if s.Draining() && r.Header.Get("Upgrade") == "" {
+		if s.Draining() && !isWebSocket(r) {
 			w.Header().Set("Connection", "close")
 		}
 		h.ServeHTTP(w, r)

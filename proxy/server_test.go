@@ -237,14 +237,14 @@ func TestUpgradedConnectionsAreClosedAtTheEnd(t *testing.T) {
 			return
 		}
 		defer c.Close()
-		_, _ = rw.WriteString("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
+		_, _ = rw.WriteString("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
 		_ = rw.Flush()
 		_, _ = io.Copy(c, rw)
 	})
 	v := serve(t, proxy.ServerOptions{Public: echo, DrainDelay: 2 * time.Second, Grace: soon})
 	open := func() (net.Conn, *bufio.Reader) {
 		c := v.dial()
-		_, err := fmt.Fprint(c, "GET / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
+		_, err := fmt.Fprint(c, "GET / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
 		require.NoError(t, err)
 		r := bufio.NewReader(c)
 		answer, err := http.ReadResponse(r, nil)

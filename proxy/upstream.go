@@ -104,10 +104,6 @@ func (s *shop) rewrite(pr *httputil.ProxyRequest) {
 	} else {
 		delete(out.Header, "Cookie")
 	}
-	if !isWebSocket(pr.In) {
-		delete(out.Header, "Upgrade")
-		delete(out.Header, "Connection")
-	}
 	// Under this name the transport would send the request a second time after
 	// the shop closed the connection, a POST as well. The spelling hides it from
 	// the transport; to the shop it is the same header.
@@ -192,10 +188,27 @@ func isTimeout(ctx context.Context, err error) bool {
 }
 
 // isWebSocket reports whether r asks for an upgrade to WebSocket and nothing
-// else.
+// else, in the form that the handshake has: a GET of HTTP/1.1 without a body.
 func isWebSocket(r *http.Request) bool {
 	lines := r.Header["Upgrade"]
-	return len(lines) == 1 && strings.EqualFold(strings.TrimSpace(lines[0]), "websocket")
+	return len(lines) == 1 && strings.EqualFold(strings.TrimSpace(lines[0]), "websocket") &&
+		r.Method == http.MethodGet && r.ProtoMajor == 1 && r.ProtoMinor == 1 &&
+		r.ContentLength == 0 && len(r.TransferEncoding) == 0
+}
+
+// withoutUpgrade returns r as a server reads it that does not switch protocols:
+// an offer of anything but WebSocket is not taken up (RFC 9110 section 7.8), for
+// on a connection that speaks h2c requests would pass that the gate never sees.
+// Clients that offer h2c with their first request, as Java's does, go on in
+// HTTP/1.1.
+func withoutUpgrade(r *http.Request) *http.Request {
+	if _, offers := r.Header["Upgrade"]; !offers || isWebSocket(r) {
+		return r
+	}
+	plain := *r
+	plain.Header = r.Header.Clone()
+	plain.Header.Del("Upgrade")
+	return &plain
 }
 
 func isEventStream(h http.Header) bool {

@@ -39,9 +39,6 @@ func Parse(r *http.Request) (Target, *Refusal) {
 	if ref := refuseMethod(r.Method); ref != nil {
 		return Target{}, ref
 	}
-	if ref := refuseUpgrade(r.Header); ref != nil {
-		return Target{}, ref
-	}
 	uri := r.RequestURI
 	if len(uri) > maxTarget {
 		return Target{}, &Refusal{http.StatusRequestURITooLong, "the request target is longer than 8192 bytes"}
@@ -88,17 +85,6 @@ func refuseMethod(method string) *Refusal {
 	case 5, 7:
 		if strings.EqualFold(method, http.MethodTrace) || strings.EqualFold(method, "TRACK") || strings.EqualFold(method, http.MethodConnect) {
 			return &Refusal{http.StatusMethodNotAllowed, "CONNECT, TRACE and TRACK are not allowed"}
-		}
-	}
-	return nil
-}
-
-// refuseUpgrade lets only WebSocket through: a connection upgraded to anything
-// else (h2c above all) carries requests that the gate never sees.
-func refuseUpgrade(h http.Header) *Refusal {
-	for _, line := range h["Upgrade"] {
-		if v := strings.Trim(line, " \t"); v != "" && !strings.EqualFold(v, "websocket") {
-			return badRequest("only an upgrade to websocket is allowed")
 		}
 	}
 	return nil

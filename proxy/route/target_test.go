@@ -78,7 +78,7 @@ func TestParseFromTheWire(t *testing.T) {
 }
 
 func TestRefusalHoldsNoBytesOfTheRequest(t *testing.T) {
-	for _, head := range []string{"GET SECRET", "GET /SECRET#", "GET /SECRET%00", "GET /x\tHost: SECRET@x", "SECRET *", "GET /\tUpgrade: SECRET"} {
+	for _, head := range []string{"GET SECRET", "GET /SECRET#", "GET /SECRET%00", "GET /x\tHost: SECRET@x", "SECRET *"} {
 		_, refusal := route.Parse(request(head))
 		require.NotNil(t, refusal, head)
 		require.NotEmpty(t, refusal.Reason)

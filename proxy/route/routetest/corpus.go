@@ -180,9 +180,8 @@ func Cases() []Case {
 
 		{"a WebSocket is judged", "GET /order/ws\tConnection: Upgrade\tUpgrade: websocket", inSale},
 		{"a WebSocket in capitals is judged", "GET /order/ws\tConnection: Upgrade\tUpgrade: WebSocket", inSale},
-		{"an upgrade to h2c is refused", "GET /static\tConnection: Upgrade, HTTP2-Settings\tUpgrade: h2c", bad},
-		{"h2c behind websocket is refused", "GET /static\tConnection: Upgrade\tUpgrade: websocket, h2c", bad},
-		{"h2c on a second line is refused", "GET /static\tConnection: Upgrade\tUpgrade: websocket\tUpgrade: h2c", bad},
+		{"an offer of h2c is judged", "GET /order\tConnection: Upgrade, HTTP2-Settings\tUpgrade: h2c", inSale},
+		{"an offer of h2c opens nothing else", "GET /static\tConnection: Upgrade, HTTP2-Settings\tUpgrade: h2c", open},
 
 		{"a preflight is exempt", "OPTIONS /order\tOrigin: https://a.test\tAccess-Control-Request-Method: POST", "exempt sale"},
 		{"OPTIONS without Origin is no preflight", "OPTIONS /order\tAccess-Control-Request-Method: POST", inSale},
