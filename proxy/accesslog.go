@@ -18,8 +18,13 @@ import (
 	"github.com/felixge/httpsnoop"
 )
 
-// maxLoggedPath bounds the path in a record.
-const maxLoggedPath = 512
+const (
+	// maxLoggedPath bounds the path in a record.
+	maxLoggedPath = 512
+	// informedMost is how many 1xx answers of the shop to one request are passed
+	// on; early hints come once or twice.
+	informedMost = 64
+)
 
 // record is what the access log says of one request. Tokens, tickets, cookies
 // and queries never come into it.
@@ -30,8 +35,14 @@ type record struct {
 	bytes    int64
 	decision Decision
 	upstream string // how the shop failed: timeout, unreachable, client_gone, request_body
-	cause    error  // why there was no answer of the shop
+	cause    error  // why there was no answer of the shop, or not to its end
 	visitor  string
+
+	// last makes the answer the last one of its connection.
+	last bool
+	// informed counts the 1xx answers; beyond informedMost the request is given up.
+	informed int
+	giveUp   func()
 }
 
 func newRecord(start time.Time) *record { return &record{id: rand.Text(), start: start} }
@@ -48,6 +59,11 @@ func (rec *record) watch(w http.ResponseWriter) http.ResponseWriter {
 					if rec.status == 0 {
 						rec.status = code
 					}
+					if rec.last { // set late: a 1xx answer before clears all headers
+						w.Header().Set("Connection", "close")
+					}
+				case !rec.inform():
+					return
 				default:
 					scrubAnswer(w.Header())
 				}
@@ -85,6 +101,15 @@ func (rec *record) watch(w http.ResponseWriter) http.ResponseWriter {
 			}
 		},
 	})
+}
+
+// inform counts a 1xx answer and reports whether it is passed on.
+func (rec *record) inform() bool {
+	rec.informed++
+	if rec.informed == informedMost+1 && rec.giveUp != nil {
+		rec.giveUp()
+	}
+	return rec.informed <= informedMost
 }
 
 func (rec *record) wrote(n int64) {

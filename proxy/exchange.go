@@ -57,6 +57,10 @@ func (g *Gate) newExchange(w http.ResponseWriter, r *http.Request) *exchange {
 	r = withoutUpgrade(r)
 	x := &exchange{g: g, r: r, record: newRecord(g.now()), client: g.clients.Of(r), proto: g.clients.Proto(r), caller: callerOf(r)}
 	x.w = x.record.watch(w)
+	// A chunked body may come with a Content-Length that net/http has dropped, and
+	// whoever stands in front may have read the body by that: whatever follows on
+	// the connection is nobody's request (RFC 9112 section 6.1).
+	x.record.last = r.ProtoMajor == 1 && len(r.TransferEncoding) > 0
 	return x
 }
 

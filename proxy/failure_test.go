@@ -140,7 +140,7 @@ func TestRequestsBeyondTheBoundKeepTheirPass(t *testing.T) {
 	b.shop.does(func(_ shopRequest, c net.Conn) {
 		close(arrived)
 		<-release
-		_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+		_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n")
 	})
 	var wg sync.WaitGroup
 	wg.Go(func() {

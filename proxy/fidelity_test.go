@@ -250,7 +250,7 @@ func TestPostIsNeverSentTwice(t *testing.T) {
 	var again atomic.Int64
 	b.shop.does(func(_ shopRequest, conn net.Conn) {
 		_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
-		if _, err := readShopRequest(bufio.NewReader(conn)); err == nil {
+		if _, err := readShopRequest(bufio.NewReader(conn), false); err == nil {
 			again.Add(1)
 		}
 	})

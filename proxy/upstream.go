@@ -19,9 +19,11 @@ import (
 // an answer. It is never sent.
 const statusClientGone = 499
 
-// errMaxRequest is why a request is broken off that ran longer than
-// Upstream.MaxRequest.
-var errMaxRequest = errors.New("proxy: the request ran longer than max_request")
+// Why a request is broken off that is at the shop.
+var (
+	errMaxRequest   = errors.New("proxy: the request ran longer than max_request")
+	errManyInformed = errors.New("proxy: the shop sent more 1xx answers than are passed on")
+)
 
 // shop sends requests to the shop.
 type shop struct {
@@ -68,6 +70,7 @@ func (s *shop) serve(x *exchange) {
 	defer cancel(nil)
 	t := &trip{x: x, timer: time.AfterFunc(s.maxRequest, func() { cancel(errMaxRequest) })}
 	defer t.timer.Stop()
+	x.record.giveUp = func() { cancel(errManyInformed) }
 	var letGo func()
 	t.slot, letGo = x.keepSlot()
 	defer letGo()
@@ -158,6 +161,9 @@ func (s *shop) fail(_ http.ResponseWriter, r *http.Request, err error) {
 	t := tripOf(r.Context())
 	x := t.x
 	x.record.cause = err
+	if why := context.Cause(r.Context()); why != nil {
+		x.record.cause = why
+	}
 	x.bodyRead = true // as far as it will be: the transport had it
 	switch {
 	case x.r.Context().Err() != nil:
