@@ -8,8 +8,6 @@ import "reflect"
 // the gate does not do. Whoever builds the feature deletes its line.
 func unsupported() map[string]string {
 	return map[string]string{
-		"tls":                           "TLS on the public listener",
-		"h2c":                           "HTTP/2 without TLS",
 		"redis.addrs":                   "Redis Cluster and Sentinel",
 		"redis.master_name":             "Redis Sentinel",
 		"redis.tls":                     "Redis Cluster and Sentinel; with redis.url write rediss://",
@@ -18,8 +16,6 @@ func unsupported() map[string]string {
 		"token.private_key":             "entry tokens signed with a private key",
 		"admin.allow":                   "admin access by address",
 		"admin.pprof":                   "Go profiles on the admin listener",
-		"cors.allow_origins":            "visitor API for other origins",
-		"join_limit":                    "limit on joins per address",
 		"rooms[].upstream":              "a shop of its own for a room",
 		"rooms[].shadow":                "shadow mode",
 		"rooms[].consume":               "passes used up by an order",

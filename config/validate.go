@@ -81,6 +81,9 @@ func (k *checker) gate() {
 	if (c.TLS.CertFile == "") != (c.TLS.KeyFile == "") && k.judge("tls") {
 		k.fail("tls", "needs both cert_file and key_file, or neither")
 	}
+	if c.H2C && c.TLS.CertFile != "" && k.judge("tls", "h2c") {
+		k.fail("h2c", "must not be set with tls; HTTP/2 comes with TLS")
+	}
 	k.prefix()
 	k.cidrs("trusted_proxies", c.TrustedProxies)
 	for i, cidr := range c.TrustedProxies {
@@ -94,6 +97,9 @@ func (k *checker) gate() {
 	if c.Upstream.ResponseTimeout > c.Upstream.MaxRequest && k.judge("upstream.response_timeout", "upstream.max_request") {
 		k.fail("upstream.response_timeout", "must not be above upstream.max_request (%s > %s)",
 			short(c.Upstream.ResponseTimeout), short(c.Upstream.MaxRequest))
+	}
+	for i, origin := range c.CORS.AllowOrigins {
+		k.origin(index("cors.allow_origins", i), origin)
 	}
 	k.notNegative("join_limit.per_minute", c.JoinLimit.PerMinute)
 	k.between("join_limit.ipv4_prefix", c.JoinLimit.IPv4Prefix, 1, 32)
@@ -198,6 +204,22 @@ func (k *checker) upstream(key, text string) {
 		k.fail(key, "must not have a path; requests keep their own%s", got(u.Path))
 	case u.Port() != "" && !isPort(u.Port(), 1):
 		k.fail(key, "must have a port between 1 and 65535%s", got(u.Port()))
+	}
+}
+
+// origin checks one origin, which is compared with what browsers send letter by
+// letter.
+func (k *checker) origin(key, text string) {
+	u, err := url.Parse(text)
+	switch {
+	case text == "*" || text == "null":
+		k.fail(key, "must not be %q: any site could then act for your visitors; list the origins", text)
+	case err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Hostname() == "" || strings.Contains(text, "*") || text != u.Scheme+"://"+strings.ToLower(u.Host):
+		k.fail(key, "must be an origin such as https://shop.example.com: scheme and host in lower case and nothing behind them%s", got(text))
+	case u.Scheme == "http" && u.Port() == "80", u.Scheme == "https" && u.Port() == "443":
+		k.fail(key, "must be written as browsers do, without the default port; write %s://%s", u.Scheme, u.Hostname())
+	case u.Port() == "" && strings.HasSuffix(u.Host, ":"), u.Port() != "" && !isPort(u.Port(), 1):
+		k.fail(key, "must have a port between 1 and 65535%s", got(text))
 	}
 }
 

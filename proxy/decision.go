@@ -64,4 +64,6 @@ const (
 	ReasonInternal    Reason = "internal"       // a fault of ours
 	ReasonStrict      Reason = "strict"         // a pass shown while Redis is away in a strict room
 	ReasonReturn      Reason = "return"         // sent on from our page to the shop
+	ReasonJoinLimit   Reason = "join_limit"     // its address was given too many new places
+	ReasonPreflight   Reason = "preflight"      // a browser asks what a script of another site may do
 )

@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"runtime/debug"
 	"strings"
+	"time"
 
 	"github.com/queuegate/queuegate/proxy/route"
 	"github.com/queuegate/queuegate/queue"
@@ -37,6 +38,8 @@ type exchange struct {
 	// joinKey is set where an idempotency key is the gate's to read: on a
 	// protected route it is the shop's.
 	joinKey bool
+	// joinWait is how long until there is a new place for this address.
+	joinWait time.Duration
 	// bodyRead is set when the body has been read to its end.
 	bodyRead bool
 

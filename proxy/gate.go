@@ -30,6 +30,8 @@ type Gate struct {
 	log          *slog.Logger
 	now          func() time.Time
 	crossOrigin  *http.CrossOriginProtection
+	joins        *joinGuard      // nil without a limit
+	origins      map[string]bool // other sites whose scripts may speak with us
 }
 
 // room is a Room in use.
@@ -53,8 +55,15 @@ func New(o Options) (*Gate, error) {
 		prefix: o.Prefix, rooms: map[string]*room{}, clients: clientip.New(o.TrustedProxies),
 		shop: newShop(o.Upstream, o.Log), passes: o.Passes, tickets: o.Tickets, secret: o.IdentitySecret,
 		redisTimeout: o.RedisTimeout, log: o.Log, now: o.Now, crossOrigin: http.NewCrossOriginProtection(),
+		origins: map[string]bool{}, joins: newJoinGuard(o.JoinLimit, o.Now),
 	}
 	var errs []error
+	for _, origin := range o.AllowOrigins {
+		if err := g.crossOrigin.AddTrustedOrigin(origin); err != nil {
+			errs = append(errs, fmt.Errorf("proxy: AllowOrigins: %w", err))
+		}
+		g.origins[origin] = true
+	}
 	var routes []route.Room
 	for i, r := range o.Rooms {
 		renderer, err := page.New(r.Page)

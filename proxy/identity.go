@@ -149,9 +149,7 @@ func (x *exchange) standAsPerson(join bool) (st queue.Standing, joined bool, err
 		}
 		return st, false, nil
 	}
-	place, epoch := x.highest()
-	arrival := queue.Arrival{Visitor: x.person, Highest: place, Epoch: epoch}
-	st, err = x.ask(func(ctx context.Context, l Line) (queue.Standing, error) { return l.Join(ctx, arrival) })
+	st, err = x.join(x.person)
 	return st, true, err
 }
 

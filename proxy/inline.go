@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"context"
+	"errors"
 	"net/http"
 
 	"github.com/queuegate/queuegate/queue"
@@ -20,6 +21,8 @@ func (x *exchange) byLine() {
 	st, joined, err := x.stand(x.caller != socket)
 	x.record.visitor = st.Visitor
 	switch {
+	case errors.Is(err, errJoinLimit):
+		x.crowded()
 	case err != nil && x.room.OnRedisError == OnRedisErrorOpen:
 		x.toShop(ReasonFailOpen)
 	case err != nil:
@@ -85,9 +88,7 @@ func (x *exchange) stand(join bool) (st queue.Standing, joined bool, err error) 
 	if visitor == "" || x.ticket != nil && x.ticket.Named { // a name is not taken over by who does not prove it
 		visitor = x.newcomer()
 	}
-	place, epoch := x.highest()
-	arrival := queue.Arrival{Visitor: visitor, Highest: place, Epoch: epoch}
-	st, err = x.ask(func(ctx context.Context, l Line) (queue.Standing, error) { return l.Join(ctx, arrival) })
+	st, err = x.join(visitor)
 	return st, true, err
 }
 

@@ -37,6 +37,12 @@ type Options struct {
 	// TrustedProxies are the peers whose X-Forwarded-* is believed; none by
 	// default.
 	TrustedProxies []netip.Prefix
+	// AllowOrigins are other sites, as https://www.shop.example, whose scripts may
+	// use the visitor API with the visitor's cookies and read the gate's answers;
+	// none by default.
+	AllowOrigins []string
+	// JoinLimit bounds the new places of one client address; none by default.
+	JoinLimit JoinLimit
 	// Passes signs and verifies entry tokens.
 	Passes *token.Authority
 	// Tickets seals and opens tickets.
@@ -124,6 +130,7 @@ func (o Options) withDefaults() Options {
 	}
 	o.Prefix = strings.TrimRight(o.Prefix, "/")
 	o.Upstream = o.Upstream.withDefaults()
+	o.JoinLimit = o.JoinLimit.withDefaults()
 	o.Rooms = slices.Clone(o.Rooms)
 	for i := range o.Rooms {
 		o.Rooms[i] = o.Rooms[i].withDefaults()
@@ -157,7 +164,7 @@ func (r Room) withDefaults() Room {
 }
 
 func (o Options) validate() error {
-	errs := []error{o.Upstream.validate()}
+	errs := []error{o.Upstream.validate(), o.JoinLimit.validate()}
 	if o.Passes == nil {
 		errs = append(errs, errors.New("proxy: no Passes given; make them with token.New"))
 	}

@@ -34,7 +34,7 @@ func ownHeaders(h http.Header) {
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("X-Robots-Tag", "noindex")
-	h.Set("Vary", "Cookie, Accept")
+	h.Set("Vary", "Cookie, Accept, Origin")
 	h.Set("Referrer-Policy", "same-origin")
 }
 

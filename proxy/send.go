@@ -44,6 +44,7 @@ func (x *exchange) send(status int, contentType string, body []byte) {
 		h.Set("Content-Length", strconv.Itoa(len(body)))
 	}
 	h.Set("X-Request-Id", x.record.id)
+	x.share(h)
 	x.handOut(h)
 	x.sendAfterBody(func() {
 		x.w.WriteHeader(status)

@@ -24,6 +24,12 @@ const (
 	idleTimeout = 120 * time.Second
 	// maxHeaderBytes is room for the shop's cookies and ours.
 	maxHeaderBytes = 32 << 10
+	// maxStreams bounds the requests that one connection of HTTP/2 runs at once. A
+	// page asks for about a hundred things.
+	maxStreams = 128
+	// pingAfter and pingTimeout find out that the other end of a silent connection
+	// of HTTP/2 is gone.
+	pingAfter, pingTimeout = 30 * time.Second, 15 * time.Second
 	// afterCut is how long a request whose connection was cut gets to give back
 	// what it holds and to write its log line.
 	afterCut = time.Second
@@ -43,6 +49,12 @@ type ServerOptions struct {
 	// 0 takes a free one. Public answers there. Both are required.
 	Listen string
 	Public http.Handler
+	// Certificate makes the public listener speak TLS, with HTTP/2 or HTTP/1.1 as
+	// the client likes; nil means no TLS.
+	Certificate *Certificate
+	// H2C takes HTTP/2 without TLS from clients that begin with it, beside
+	// HTTP/1.1. Nobody is upgraded to it. It excludes Certificate.
+	H2C bool
 	// AdminListen and Admin are the same for operators. Without an address there
 	// is no admin listener.
 	AdminListen string
@@ -66,6 +78,9 @@ func (o ServerOptions) validate() error {
 	}
 	if o.AdminListen != "" && o.Admin == nil {
 		errs = append(errs, errors.New("proxy: server: Admin must not be nil when AdminListen is set"))
+	}
+	if o.H2C && o.Certificate != nil {
+		errs = append(errs, errors.New("proxy: h2c: must not be set with tls; HTTP/2 comes with TLS"))
 	}
 	if o.DrainDelay < 0 {
 		errs = append(errs, fmt.Errorf("proxy: shutdown.drain_delay: must not be negative (is %v)", o.DrainDelay))
@@ -101,6 +116,11 @@ func NewServer(o ServerOptions) (*Server, error) {
 	base, cut := context.WithCancel(context.Background())
 	s.cut = cut
 	s.public = s.httpServer(base, s.counted(o.Public), "public")
+	s.public.Protocols.SetUnencryptedHTTP2(o.H2C)
+	if o.Certificate != nil {
+		s.public.Protocols.SetHTTP2(true)
+		s.public.TLSConfig = o.Certificate.config()
+	}
 	if o.AdminListen != "" {
 		s.admin = s.httpServer(base, o.Admin, "admin")
 	}
@@ -110,11 +130,12 @@ func NewServer(o ServerOptions) (*Server, error) {
 // httpServer has no WriteTimeout: streams and long downloads are ordinary
 // answers, and a request of the shop has its own end (upstream.max_request).
 func (s *Server) httpServer(base context.Context, h http.Handler, name string) *http.Server {
-	var only1 http.Protocols
-	only1.SetHTTP1(true)
+	protocols := new(http.Protocols)
+	protocols.SetHTTP1(true)
 	return &http.Server{
 		Handler:           h,
-		Protocols:         &only1,
+		Protocols:         protocols,
+		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: maxStreams, SendPingTimeout: pingAfter, PingTimeout: pingTimeout},
 		ReadHeaderTimeout: readHeaderTimeout,
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeaderBytes,
@@ -178,12 +199,17 @@ func (s *Server) bind(key, addr string) (net.Listener, error) {
 
 // URL is where the public listener is reached from this machine; empty before
 // Listen.
-func (s *Server) URL() string { return reach(s.publicLn) }
+func (s *Server) URL() string {
+	if s.opts.Certificate != nil {
+		return reach("https", s.publicLn)
+	}
+	return reach("http", s.publicLn)
+}
 
 // AdminURL is the same for the admin listener; empty when there is none.
-func (s *Server) AdminURL() string { return reach(s.adminLn) }
+func (s *Server) AdminURL() string { return reach("http", s.adminLn) }
 
-func reach(ln net.Listener) string {
+func reach(scheme string, ln net.Listener) string {
 	if ln == nil {
 		return ""
 	}
@@ -195,7 +221,7 @@ func reach(ln net.Listener) string {
 	if addr.IP.IsUnspecified() {
 		host = "127.0.0.1"
 	}
-	return "http://" + net.JoinHostPort(host, fmt.Sprint(addr.Port))
+	return scheme + "://" + net.JoinHostPort(host, fmt.Sprint(addr.Port))
 }
 
 // Draining tells that the end was asked for: readiness has to fail.
@@ -215,7 +241,12 @@ func (s *Server) Serve(ctx context.Context) error {
 	}
 	failed := make(chan error, 2)
 	var serving sync.WaitGroup
-	serving.Go(func() { failed <- ended("public", s.public.Serve(s.publicLn)) })
+	serving.Go(func() { failed <- ended("public", s.servePublic()) })
+	following, unfollow := context.WithCancel(context.WithoutCancel(ctx))
+	defer unfollow()
+	if c := s.opts.Certificate; c != nil {
+		serving.Go(func() { c.follow(following) })
+	}
 	if s.admin != nil {
 		serving.Go(func() { failed <- ended("admin", s.admin.Serve(s.adminLn)) })
 	}
@@ -229,8 +260,16 @@ func (s *Server) Serve(ctx context.Context) error {
 	// When a listener failed nothing new can arrive there; the rest is still
 	// brought to its end in order.
 	err := s.stop(context.WithoutCancel(ctx))
+	unfollow()
 	serving.Wait()
 	return errors.Join(failure, err)
+}
+
+func (s *Server) servePublic() error {
+	if s.opts.Certificate != nil {
+		return s.public.ServeTLS(s.publicLn, "", "")
+	}
+	return s.public.Serve(s.publicLn)
 }
 
 // ended is nil when a server stopped because it was told to.

@@ -43,6 +43,9 @@ func (g *Gate) serveOwn(x *exchange, path string) {
 		x.problem(newProblem(http.StatusNotFound, "not-found", "There is no such room or endpoint."))
 		return
 	}
+	if x.answersPreflight(choices) {
+		return
+	}
 	var allowed []string
 	for _, e := range choices {
 		if e.method == x.r.Method || e.method == http.MethodGet && x.r.Method == http.MethodHead {
@@ -160,6 +163,9 @@ func (x *exchange) stranger() statusDoc {
 func (x *exchange) tell(st queue.Standing, err error) {
 	x.record.visitor = st.Visitor
 	switch {
+	case errors.Is(err, errJoinLimit):
+		x.caller = script
+		x.crowded()
 	case err != nil && (x.ticket != nil || x.shown != nil):
 		x.record.decision.Reason = ReasonDegraded
 		x.answerStatus(x.lastKnown())
@@ -346,7 +352,11 @@ func (x *exchange) servePage() {
 	_, known := x.signOfLife()
 	st, _, err := x.stand(!known && x.caller != socket)
 	x.record.visitor = st.Visitor
-	if err != nil {
+	switch {
+	case errors.Is(err, errJoinLimit):
+		x.crowded()
+		return
+	case err != nil:
 		x.unanswered()
 		return
 	}

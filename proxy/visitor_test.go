@@ -154,7 +154,7 @@ func TestUnknownIsToldApartFromMalformed(t *testing.T) {
 		require.Equal(t, want, got.StatusCode, target)
 		require.Equal(t, "application/problem+json", got.Header.Get("Content-Type"), target)
 		require.Equal(t, "no-store", got.Header.Get("Cache-Control"))
-		require.Equal(t, "Cookie, Accept", got.Header.Get("Vary"))
+		require.Equal(t, "Cookie, Accept, Origin", got.Header.Get("Vary"))
 		if want == 405 {
 			require.NotEmpty(t, got.Header.Get("Allow"), target)
 		}

@@ -21,6 +21,7 @@ import (
 // maps configuration to their options.
 type built struct {
 	gate  *proxy.Gate
+	cert  *proxy.Certificate // nil without TLS
 	lines []namedLine
 	redis *redis.Client
 	stop  func() // of the embedded Redis
@@ -61,6 +62,11 @@ func (b *built) assemble(c *config.Config, log *slog.Logger) (*proxy.Gate, error
 	if err != nil {
 		return nil, err
 	}
+	if c.TLS.CertFile != "" {
+		if b.cert, err = proxy.NewCertificate(c.TLS.CertFile, c.TLS.KeyFile, log); err != nil {
+			return nil, err
+		}
+	}
 	upstream, err := url.Parse(c.Upstream.URL)
 	if err != nil {
 		return nil, fmt.Errorf("upstream.url: %w", err)
@@ -70,7 +76,10 @@ func (b *built) assemble(c *config.Config, log *slog.Logger) (*proxy.Gate, error
 		return nil, fmt.Errorf("trusted_proxies: %w", err)
 	}
 	opts := proxy.Options{
-		Prefix: c.Prefix, TrustedProxies: trusted, Passes: keys.passes, Tickets: keys.tickets,
+		Prefix: c.Prefix, TrustedProxies: trusted, AllowOrigins: c.CORS.AllowOrigins,
+		JoinLimit: proxy.JoinLimit{
+			PerMinute: c.JoinLimit.PerMinute, IPv4Prefix: c.JoinLimit.IPv4Prefix, IPv6Prefix: c.JoinLimit.IPv6Prefix,
+		}, Passes: keys.passes, Tickets: keys.tickets,
 		IdentitySecret: keys.identity, RedisTimeout: c.Redis.Timeout, Log: log,
 		Upstream: proxy.Upstream{
 			URL: upstream, DialTimeout: c.Upstream.DialTimeout, ResponseTimeout: c.Upstream.ResponseTimeout,

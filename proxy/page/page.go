@@ -25,6 +25,9 @@ const (
 	Degraded State = "degraded"
 	// Full: no place was given because too many wait already.
 	Full State = "full"
+	// Crowded: no place was given because too many have just been given to the
+	// visitor's network.
+	Crowded State = "crowded"
 	// Closed: the operator closed the room.
 	Closed State = "closed"
 	// SoldOut: there is nothing left to wait for.

@@ -17,7 +17,7 @@ import (
 )
 
 var states = []page.State{
-	page.Waiting, page.Paused, page.QueueAll, page.Degraded, page.Full, page.Closed,
+	page.Waiting, page.Paused, page.QueueAll, page.Degraded, page.Full, page.Crowded, page.Closed,
 	page.SoldOut, page.ShopDown, page.NotAccepted, page.Ready, page.Ended,
 }
 
@@ -138,6 +138,7 @@ func TestEveryStateSaysItsOwnAndOnlyItsOwn(t *testing.T) {
 		{page.Degraded, true, "the last ones known", "In line - Gig", "One moment"},
 		{page.Degraded, false, "If you have none yet, you get one as soon as the line answers.", "One moment - Gig", "You are in line"},
 		{page.Full, false, "You have no place yet.", "Line full - Gig", "You are in line"},
+		{page.Crowded, false, "from the same network as you", "One moment - Gig", "You are in line"},
 		{page.Closed, false, "The line for Gig is closed", "Closed - Gig", "You are in line"},
 		{page.Closed, true, "You are number 342", "Closed - Gig", "let in automatically"},
 		{page.SoldOut, false, "nothing left to wait for", "Sold out - Gig", "You are number"},

@@ -161,6 +161,9 @@ type scriptWords struct {
 
 func (r *Renderer) model(v View) (*model, error) {
 	w := r.words
+	if v.State == Crowded { // a line that is full, for a reason of its own
+		w, v.State = w.crowded(), Full
+	}
 	m := &model{
 		W: w, O: r.options, Contact: r.contact, Style: r.style, Script: r.script, Nonce: rand.Text(),
 		State: v.State, Room: v.Room, Posted: v.Posted, Still: v.RefreshOff,

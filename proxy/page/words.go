@@ -5,6 +5,7 @@ import (
 	"embed"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
 	"strconv"
 	"strings"
@@ -24,6 +25,7 @@ type words struct {
 	States          map[State]state `json:"states"`
 	ByLot           state           `json:"by_lot"`  // Waiting where places are drawn by lot
 	NoLine          state           `json:"no_line"` // Full where nobody may wait
+	Crowded         state           `json:"crowded"` // Full for one network
 	NotAccepted     string          `json:"not_accepted"`
 	Unanswered      string          `json:"unanswered"`
 	Number          string          `json:"number"`
@@ -114,6 +116,13 @@ func (w *words) fit(o Options) {
 	if o.NoLine {
 		w.States[Full] = w.NoLine
 	}
+}
+
+// crowded returns the words for somebody whose network was given too many places.
+func (w words) crowded() words {
+	w.States = maps.Clone(w.States)
+	w.States[Full] = w.Crowded
+	return w
 }
 
 // step finds the range a wait lies in. A wait on a boundary belongs to the

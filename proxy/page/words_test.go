@@ -32,7 +32,7 @@ func TestLocaleIsComplete(t *testing.T) {
 			require.NotEmpty(t, w.States[s].Lead, s)
 			require.NotEmpty(t, w.States[s].Title, s)
 		}
-		for _, s := range []state{w.ByLot, w.NoLine} {
+		for _, s := range []state{w.ByLot, w.NoLine, w.Crowded} {
 			require.NotEmpty(t, s.Heading)
 			require.NotEmpty(t, s.Lead)
 			require.NotEmpty(t, s.Title)
