@@ -232,7 +232,7 @@ func (x *exchange) refuseTarget(status int, detail string) {
 		x.problem(newProblem(http.StatusForbidden, "bad-request", detail))
 		return
 	}
-	x.w.Header().Set("Connection", "close")
+	x.endConnection()
 	if status == http.StatusMethodNotAllowed {
 		x.w.Header().Set("Allow", "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS")
 	}

@@ -14,7 +14,7 @@ import (
 
 // certificateEvery is how often the files of a certificate are read again. Their
 // content is compared, not their times: what mounts secrets moves links about.
-const certificateEvery = 2 * time.Second
+const certificateEvery = time.Second
 
 // Certificate is the pair of files that the public listener proves itself with.
 // It follows them while a Server serves, so that a renewed certificate needs no

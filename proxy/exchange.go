@@ -63,9 +63,15 @@ func (g *Gate) newExchange(w http.ResponseWriter, r *http.Request) *exchange {
 	// A chunked body may come with a Content-Length that net/http has dropped, and
 	// whoever stands in front may have read the body by that: whatever follows on
 	// the connection is nobody's request (RFC 9112 section 6.1).
-	x.record.last = r.ProtoMajor == 1 && len(r.TransferEncoding) > 0
+	if len(r.TransferEncoding) > 0 {
+		x.endConnection()
+	}
 	return x
 }
+
+// endConnection makes the answer the last one of its connection. In HTTP/2 no
+// request can be taken for the end of another.
+func (x *exchange) endConnection() { x.record.last = x.r.ProtoMajor == 1 }
 
 // end runs when the request is over, in a panic as well: it writes the access
 // record and answers for a fault of ours. http.ErrAbortHandler goes on to the

@@ -172,7 +172,7 @@ func (s *shop) fail(_ http.ResponseWriter, r *http.Request, err error) {
 		return
 	case t.body != nil && t.body.failed.Load():
 		x.record.upstream = "request_body"
-		x.w.Header().Set("Connection", "close")
+		x.endConnection()
 		x.problem(newProblem(http.StatusBadRequest, "bad-request", "The body of the request could not be read to its end."))
 		return
 	case isTimeout(r.Context(), err):
