@@ -57,7 +57,6 @@ type exchange struct {
 }
 
 func (g *Gate) newExchange(w http.ResponseWriter, r *http.Request) *exchange {
-	r = withoutUpgrade(r)
 	x := &exchange{g: g, r: r, record: newRecord(g.now()), client: g.clients.Of(r), proto: g.clients.Proto(r), caller: callerOf(r)}
 	x.w = x.record.watch(w)
 	// A chunked body may come with a Content-Length that net/http has dropped, and

@@ -74,7 +74,7 @@ func (s *shop) serve(x *exchange) {
 	var letGo func()
 	t.slot, letGo = x.keepSlot()
 	defer letGo()
-	r := x.r.WithContext(context.WithValue(ctx, tripKey{}, t))
+	r := withoutUpgrade(x.r).WithContext(context.WithValue(ctx, tripKey{}, t))
 	if r.Body != nil && r.Body != http.NoBody {
 		t.body = &watchedBody{ReadCloser: r.Body}
 		r.Body = t.body
