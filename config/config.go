@@ -72,8 +72,8 @@ type Redis struct {
 	Username string `yaml:"username"`
 	// Password logs in to Redis when the URL carries no password.
 	Password Secret `yaml:"password"`
-	// TLS speaks TLS to Addrs; a URL says it with rediss://.
-	TLS bool `yaml:"tls"`
+	// TLS is how TLS is spoken, with Sentinels as well.
+	TLS RedisTLS `yaml:"tls"`
 	// SentinelUsername logs in to the Sentinels.
 	SentinelUsername string `yaml:"sentinel_username"`
 	// SentinelPassword logs in to the Sentinels.
@@ -83,6 +83,26 @@ type Redis struct {
 	// Timeout bounds all Redis work of one request.
 	Timeout time.Duration `yaml:"timeout"`
 }
+
+// RedisTLS is how the gate speaks TLS with Redis.
+type RedisTLS struct {
+	// Enabled speaks TLS with Addrs; a URL says it with rediss://.
+	Enabled bool `yaml:"enabled"`
+	// CAFile is a PEM file of the authorities that sign the servers'
+	// certificates; empty means those of the system.
+	CAFile string `yaml:"ca_file"`
+	// CertFile is a PEM file with the gate's own certificate chain, for
+	// servers that ask for one.
+	CertFile string `yaml:"cert_file"`
+	// KeyFile is a PEM file with its private key.
+	KeyFile string `yaml:"key_file"`
+	// ServerName is the name the certificates must have; empty means the host
+	// that was connected to.
+	ServerName string `yaml:"server_name"`
+}
+
+// InUse reports whether anything of it is set.
+func (t RedisTLS) InUse() bool { return t != RedisTLS{} }
 
 // Token signs entry tokens and tickets.
 type Token struct {

@@ -8,11 +8,6 @@ import "reflect"
 // the gate does not do. Whoever builds the feature deletes its line.
 func unsupported() map[string]string {
 	return map[string]string{
-		"redis.addrs":                   "Redis Cluster and Sentinel",
-		"redis.master_name":             "Redis Sentinel",
-		"redis.tls":                     "Redis Cluster and Sentinel; with redis.url write rediss://",
-		"redis.sentinel_username":       "Redis Sentinel",
-		"redis.sentinel_password":       "Redis Sentinel",
 		"token.private_key":             "entry tokens signed with a private key",
 		"admin.allow":                   "admin access by address",
 		"admin.pprof":                   "Go profiles on the admin listener",

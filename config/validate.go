@@ -12,15 +12,7 @@ import (
 	"time"
 )
 
-// maxRedisTimeout bounds redis.timeout: longer, and requests pile up in the
-// gate while Redis hangs.
-const maxRedisTimeout = 5 * time.Second
-
-var (
-	prefixPattern    = regexp.MustCompile(`^(/[A-Za-z0-9_~.-]+)+$`)
-	keyPrefixPattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,39}$`)
-	redisDB          = regexp.MustCompile(`^(/[0-9]*)?$`)
-)
+var prefixPattern = regexp.MustCompile(`^(/[A-Za-z0-9_~.-]+)+$`)
 
 // Validate checks a configuration made by hand by the rules Load applies. The
 // error is a *Problems; warnings come with and without it.
@@ -125,69 +117,6 @@ func (k *checker) prefix() {
 }
 
 func isDots(segment string) bool { return segment == "." || segment == ".." }
-
-func (k *checker) redis() {
-	r := k.c.Redis
-	embedded := k.c.EmbeddedRedis() && k.judge("redis.url", "redis.addrs")
-	if embedded {
-		k.warn("redis.url", "no Redis is set, so the embedded one runs: one process, nothing durable, at most %s people waiting; for production set redis.url", "5,000")
-	}
-	if r.URL != "" {
-		k.redisURL()
-	}
-	if r.URL != "" && len(r.Addrs) > 0 {
-		k.fail("redis.addrs", "must not be set together with redis.url; remove it")
-	}
-	for i, addr := range r.Addrs {
-		k.hostPort(index("redis.addrs", i), addr)
-	}
-	if r.MasterName != "" && len(r.Addrs) == 0 && k.judge("redis.addrs") {
-		k.fail("redis.master_name", "needs redis.addrs, the addresses of the Sentinels")
-	}
-	if (r.SentinelUsername != "" || r.SentinelPassword != "") && r.MasterName == "" && k.judge("redis.master_name") {
-		k.fail("redis.master_name", "is needed with sentinel_username and sentinel_password; set it or remove them")
-	}
-	if embedded && r.Username != "" {
-		k.fail("redis.username", "needs redis.url; the embedded Redis has no users")
-	}
-	if embedded && r.Password != "" {
-		k.fail("redis.password", "needs redis.url; the embedded Redis has no password")
-	}
-	if !keyPrefixPattern.MatchString(r.KeyPrefix) {
-		k.fail("redis.key_prefix", "must be 1 to 40 letters, digits, \"-\", \"_\" or \".\"%s", got(r.KeyPrefix))
-	}
-	if r.Timeout < time.Millisecond || r.Timeout > maxRedisTimeout {
-		k.fail("redis.timeout", "must be between 1ms and %s%s", short(maxRedisTimeout), got(short(r.Timeout)))
-	}
-}
-
-// redisURL checks redis.url. No message quotes it: it may carry a password.
-func (k *checker) redisURL() {
-	r := k.c.Redis
-	u, err := url.Parse(r.URL.Reveal())
-	switch {
-	case err != nil:
-		k.fail("redis.url", "is not a URL; write redis://host:6379/0 and percent-encode special characters of the password")
-		return
-	case u.Scheme != "redis" && u.Scheme != "rediss" && u.Scheme != "unix":
-		k.fail("redis.url", "must begin with redis://, rediss:// or unix://")
-		return
-	case u.Scheme != "unix" && u.Hostname() == "":
-		k.fail("redis.url", "names no host; write redis://host:6379/0")
-	case u.Scheme == "unix" && u.Path == "":
-		k.fail("redis.url", "names no socket; write unix:///run/redis.sock")
-	case u.Scheme != "unix" && !redisDB.MatchString(u.Path):
-		k.fail("redis.url", "must end with the number of the database, as in redis://host:6379/0")
-	case u.Fragment != "":
-		k.fail("redis.url", "must not have a \"#\"; percent-encode it as %%23 if it belongs to the password")
-	}
-	if _, has := u.User.Password(); has && r.Password != "" {
-		k.fail("redis.password", "must not be set when redis.url carries a password; keep one of them")
-	}
-	if u.User.Username() != "" && r.Username != "" {
-		k.fail("redis.username", "must not be set when redis.url carries a user; keep one of them")
-	}
-}
 
 // upstream checks the URL of a shop.
 func (k *checker) upstream(key, text string) {

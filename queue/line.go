@@ -26,8 +26,8 @@ type Line struct {
 	ends     *batch[ending, Standing]
 	moves    *batch[moving, Standing]
 
-	up       atomic.Bool  // whether the last call was answered
-	problem  atomic.Value // string: why the last failed call failed
+	up       atomic.Bool           // whether the last call was answered
+	problem  atomic.Pointer[Fault] // of the last call that failed
 	known    atomic.Pointer[knowledge]
 	snapshot atomic.Pointer[snapshot]
 	lost     atomic.Bool // Redis lost its history and this gate has not written back yet
@@ -221,11 +221,12 @@ func (l *Line) Room() (Room, bool) {
 // Up tells whether Redis answered the last call.
 func (l *Line) Up() bool { return l.up.Load() }
 
-// Problem tells, in Redis's or the network's words, why the last call that
-// failed did; it is empty when none has.
-func (l *Line) Problem() string {
-	text, _ := l.problem.Load().(string)
-	return text
+// Problem is what kind of failure the last call that failed met.
+func (l *Line) Problem() Fault {
+	if fault := l.problem.Load(); fault != nil {
+		return *fault
+	}
+	return Fault{}
 }
 
 // learn keeps the newest answer.

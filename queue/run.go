@@ -51,6 +51,7 @@ func (l *Line) Run(ctx context.Context) error {
 // events are what Run has logged to have begun and not to be over.
 type events struct {
 	answered, away, healing bool
+	lasting                 string // the fault that needs somebody
 }
 
 // tell logs what has begun or is over since the last tick.
@@ -65,12 +66,17 @@ func (e *events) tell(ctx context.Context, l *Line, err error) {
 			log.WarnContext(ctx, message, "error", err.Error())
 		}
 		e.away = true
+		if fault := FaultOf(err); fault.Lasting && fault.Name != e.lasting {
+			e.lasting = fault.Name
+			log.ErrorContext(ctx, "redis will not work like this until a setting is changed; the gate keeps trying",
+				"fault", fault.Name, "remedy", fault.Remedy, "error", err.Error())
+		}
 		return
 	}
 	if e.away {
 		log.InfoContext(ctx, "redis back")
 	}
-	e.answered, e.away = true, false
+	e.answered, e.away, e.lasting = true, false, ""
 	room, _ := l.Room()
 	if healing := room.Healing > 0; healing != e.healing {
 		e.healing = healing

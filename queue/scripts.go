@@ -135,7 +135,8 @@ func (l *Line) run(ctx context.Context, script *redis.Script, show shown, args .
 	raw, err := script.Run(ctx, l.opts.Redis, l.keys, append([]any{head}, args...)...).Slice()
 	if err != nil {
 		l.up.Store(false)
-		l.problem.Store(err.Error())
+		fault := FaultOf(err)
+		l.problem.Store(&fault)
 		return reply{}, fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
 	answer, err := parseReply(raw)

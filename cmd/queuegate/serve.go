@@ -12,6 +12,7 @@ import (
 	"github.com/queuegate/queuegate/config"
 	"github.com/queuegate/queuegate/proxy"
 	"github.com/queuegate/queuegate/proxy/admin"
+	"github.com/queuegate/queuegate/queue"
 )
 
 func serveCommand(p process) *cobra.Command {
@@ -69,12 +70,11 @@ func serve(ctx context.Context, c *config.Config, log *slog.Logger, listening fu
 	lines, stopLines := context.WithCancel(context.WithoutCancel(ctx))
 	var group errgroup.Group
 	for _, l := range parts.lines {
-		group.Go(func() error {
-			if err := l.line.Run(lines); !errors.Is(err, context.Canceled) {
-				return err
-			}
-			return nil
-		})
+		group.Go(func() error { return untilCanceled(l.line.Run(lines)) })
+	}
+	if !c.EmbeddedRedis() && len(parts.lines) > 0 {
+		inspector := queue.Inspector{Redis: parts.redis, Sentinel: c.Redis.MasterName != "", Log: log}
+		group.Go(func() error { return untilCanceled(inspector.Run(lines)) })
 	}
 	err = server.Serve(ctx)
 	stopLines()
@@ -85,13 +85,22 @@ func serve(ctx context.Context, c *config.Config, log *slog.Logger, listening fu
 	return err
 }
 
+// untilCanceled takes the end that was asked for as no error.
+func untilCanceled(err error) error {
+	if errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return err
+}
+
 // readiness is what /readyz says.
 func readiness(c *config.Config, parts *built, draining bool) admin.Readiness {
 	r := admin.Readiness{Draining: draining, RequireRedis: c.Readiness.RequireRedis}
 	for _, l := range parts.lines {
 		health := admin.RoomHealth{Name: l.room, RedisUp: l.line.Up()}
 		if !health.RedisUp {
-			health.Problem = l.line.Problem()
+			fault := l.line.Problem()
+			health.Problem, health.Lasting = fault.Name, fault.Lasting
 		}
 		r.Rooms = append(r.Rooms, health)
 	}

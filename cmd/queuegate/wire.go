@@ -23,7 +23,7 @@ type built struct {
 	gate  *proxy.Gate
 	cert  *proxy.Certificate // nil without TLS
 	lines []namedLine
-	redis *redis.Client
+	redis redis.UniversalClient
 	stop  func() // of the embedded Redis
 }
 
@@ -94,19 +94,6 @@ func (b *built) assemble(c *config.Config, log *slog.Logger) (*proxy.Gate, error
 		opts.Rooms = append(opts.Rooms, room)
 	}
 	return proxy.New(opts)
-}
-
-// connect prepares the client of Redis, or starts the embedded one.
-func (b *built) connect(c *config.Config) error {
-	opts := queue.ClientOptions{
-		URL: c.Redis.URL.Reveal(), Username: c.Redis.Username, Password: c.Redis.Password.Reveal(), Timeout: c.Redis.Timeout,
-	}
-	if c.EmbeddedRedis() {
-		opts.Dial, b.stop = newEmbedded()
-	}
-	client, err := queue.NewClient(opts)
-	b.redis = client
-	return err
 }
 
 // room makes one room and its line. A room where everything passes has none.

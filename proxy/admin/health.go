@@ -39,6 +39,8 @@ type RoomHealth struct {
 	// there was none. It is shown without a password, so it must not be the text
 	// of an error.
 	Problem string
+	// Lasting: it stays until somebody changes a setting.
+	Lasting bool
 }
 
 // why names the reason for not being ready, or is empty.
@@ -49,12 +51,17 @@ func (r Readiness) why() string {
 	if !r.RequireRedis {
 		return ""
 	}
+	why := ""
 	for _, room := range r.Rooms {
-		if !room.RedisUp {
-			return "redis"
+		switch {
+		case room.RedisUp:
+		case room.Lasting:
+			return "redis_setting"
+		default:
+			why = "redis"
 		}
 	}
-	return ""
+	return why
 }
 
 // report is the body of /readyz.

@@ -47,6 +47,8 @@ func TestReadiness(t *testing.T) {
 			`{"status":"ready","listening":true,"draining":false,"version":"v1.2.3","rooms":[{"name":"checkout","redis":{"up":true}},{"name":"drop","redis":{"up":false,"last_error":"timeout"}}]}`},
 		{"without Redis it is not ready when the operator says so", admin.Readiness{RequireRedis: true, Rooms: []admin.RoomHealth{up, down}}, 503,
 			`{"status":"not_ready","reason":"redis","listening":true,"draining":false,"version":"v1.2.3","rooms":[{"name":"checkout","redis":{"up":true}},{"name":"drop","redis":{"up":false,"last_error":"timeout"}}]}`},
+		{"what a setting must change is told from what passes", admin.Readiness{RequireRedis: true, Rooms: []admin.RoomHealth{down, {Name: "checkout", Problem: "credentials", Lasting: true}}}, 503,
+			`{"status":"not_ready","reason":"redis_setting","listening":true,"draining":false,"version":"v1.2.3","rooms":[{"name":"drop","redis":{"up":false,"last_error":"timeout"}},{"name":"checkout","redis":{"up":false,"last_error":"credentials"}}]}`},
 		{"draining", admin.Readiness{Draining: true, Rooms: []admin.RoomHealth{up}}, 503,
 			`{"status":"not_ready","reason":"draining","listening":true,"draining":true,"version":"v1.2.3","rooms":[{"name":"checkout","redis":{"up":true}}]}`},
 		{"no rooms", admin.Readiness{}, 200, `{"status":"ready","listening":true,"draining":false,"version":"v1.2.3","rooms":[]}`},

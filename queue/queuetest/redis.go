@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -40,13 +41,9 @@ func Embedded(t testing.TB) *redis.Client {
 	t.Helper()
 	m := miniredis.NewMiniRedis()
 	t.Cleanup(m.Close)
-	client, err := queue.NewClient(queue.ClientOptions{
-		Timeout: Timeout,
-		Dial:    func(context.Context, string, string) (net.Conn, error) { return m.Dial() },
+	return single(t, queue.ClientOptions{
+		Dial: func(context.Context, string, string) (net.Conn, error) { return m.Dial() },
 	})
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = client.Close() })
-	return client
 }
 
 // Server is one redis-server process.
@@ -63,24 +60,47 @@ type Server struct {
 // missing redis-server fails the test: it is never skipped.
 func Start(t testing.TB, args ...string) *Server {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	port := listener.Addr().(*net.TCPAddr).Port
-	require.NoError(t, listener.Close())
+	s := newServer(t, args...)
+	s.Resume(t)
+	return s
+}
+
+// newServer is a server that is not started yet.
+func newServer(t testing.TB, args ...string) *Server {
+	t.Helper()
 	dir, err := os.MkdirTemp("", "queuegate-redis-")
 	require.NoError(t, err)
-	s := &Server{Addr: net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), dir: dir}
+	port := FreePort(t)
+	s := &Server{Addr: net.JoinHostPort("127.0.0.1", port), dir: dir}
 	s.URL = "redis://" + s.Addr
 	s.args = append([]string{
-		"--port", strconv.Itoa(port), "--bind", "127.0.0.1", "--dir", dir, "--save", "", "--appendonly", "no",
+		"--port", port, "--bind", "127.0.0.1", "--dir", dir, "--save", "", "--appendonly", "no",
 		"--logfile", filepath.Join(dir, "redis.log"), "--enable-debug-command", "local",
+		"--repl-diskless-sync-delay", "0",
 	}, args...)
-	s.Resume(t)
 	t.Cleanup(func() {
 		s.Kill()
 		_ = os.RemoveAll(dir)
 	})
 	return s
+}
+
+// FreePort returns a port of the loopback interface that nobody listens on.
+func FreePort(t testing.TB) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	require.NoError(t, listener.Close())
+	return strconv.Itoa(listener.Addr().(*net.TCPAddr).Port)
+}
+
+// Dir is the folder that the server keeps its data in.
+func (s *Server) Dir() string { return s.dir }
+
+// port is the port alone.
+func (s *Server) port() string {
+	_, port, _ := net.SplitHostPort(s.Addr)
+	return port
 }
 
 // Resume starts the server again after Kill, in the same folder on the same port.
@@ -106,6 +126,15 @@ func (s *Server) awaitAnswer(t testing.TB) {
 	require.Eventually(t, func() bool {
 		return client.Ping(context.Background()).Err() == nil
 	}, 20*time.Second, 5*time.Millisecond, "redis-server does not answer on %s", s.Addr)
+}
+
+// AwaitFollowing waits until the server follows a master.
+func (s *Server) AwaitFollowing(t testing.TB) {
+	t.Helper()
+	client := s.Client(t)
+	require.Eventually(t, func() bool {
+		return strings.Contains(client.Info(context.Background(), "replication").Val(), "master_link_status:up")
+	}, 20*time.Second, 10*time.Millisecond, "%s does not follow its master", s.Addr)
 }
 
 // Kill ends the server at once, as a crash does. Killing twice is harmless.
@@ -162,7 +191,20 @@ func (s *Server) Thaw(t testing.TB) {
 // Client returns a new client as the gate uses it, closed with the test.
 func (s *Server) Client(t testing.TB) *redis.Client {
 	t.Helper()
-	client, err := queue.NewClient(queue.ClientOptions{URL: s.URL, Timeout: Timeout})
+	return single(t, queue.ClientOptions{URL: s.URL})
+}
+
+// single returns a new patient client of one server, closed with the test.
+func single(t testing.TB, o queue.ClientOptions) *redis.Client {
+	t.Helper()
+	o.Timeout = Timeout
+	return NewClient(t, o).(*redis.Client)
+}
+
+// NewClient returns a new client as the gate uses it, closed with the test.
+func NewClient(t testing.TB, o queue.ClientOptions) redis.UniversalClient {
+	t.Helper()
+	client, err := queue.NewClient(o)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = client.Close() })
 	return client
