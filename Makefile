@@ -5,11 +5,13 @@ BIN         := bin/queuegate
 VERSION     ?= $(shell git -c safe.directory='*' describe --tags --always --dirty 2>/dev/null || echo dev)
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.9.0
+CADDY       := github.com/caddyserver/caddy/v2/cmd/caddy@v2.11.9
+CADDY_DIR   ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/queuegate/caddy-v2.11.9
 FUZZTIME    ?= 20s
 ARGS        ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help build run test race bench chaos fuzz lint vuln check-docs demo-stampede image \
+.PHONY: help build run test test-caddy race bench chaos fuzz lint vuln check-docs demo-stampede image \
         fmt-check vet staticcheck golangci
 
 help: ## List what can be made
@@ -24,11 +26,16 @@ run: build ## Gate, small shop and embedded Redis on this machine, e.g. make run
 	$(BIN) demo $(ARGS)
 
 test: ## Run every test; first installs what is missing (Debian, as root) or says what to install
-	@.ci/need gcc redis-server git curl
+	@.ci/need gcc redis-server git curl nginx
 	$(GO) test -timeout 5m ./...
 
+test-caddy: ## Run the test that needs a real Caddy, which takes minutes to build, once, into your cache
+	@.ci/need gcc redis-server git
+	@test -x $(CADDY_DIR)/caddy || GOBIN=$(CADDY_DIR) $(GO) install $(CADDY)
+	CADDY=$(CADDY_DIR)/caddy $(GO) test -tags caddy -timeout 5m -run ThroughCaddy ./cmd/queuegate
+
 race: ## Run every test under the race detector
-	@.ci/need gcc redis-server git curl
+	@.ci/need gcc redis-server git curl nginx
 	CGO_ENABLED=1 $(GO) test -race -timeout 10m ./...
 
 bench: ## Measure what a gate carries (not in this version)
