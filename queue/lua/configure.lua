@@ -10,7 +10,6 @@
 local rate = tonumber(ARGV[3])
 if room.rate > 0 and rate > 0 and room.flow >= 0.8 * room.rate / 60 * 1000000 then
   room.flow = math.floor(room.flow * rate / room.rate)
-  redis.call('HSET', ROOM, 'flow', room.flow)
 end
 local before = { false, room.slots, room.rate, room.burst, room.state }
 room.slots, room.rate, room.burst = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
@@ -20,7 +19,6 @@ if room.rate > 0 and not room.tokens then
 elseif room.rate > 0 then
   room.tokens = math.min(room.tokens, room.burst * TOKEN)
 end
-redis.call('HSET', ROOM, 'slots', room.slots, 'rate', room.rate, 'burst', room.burst, 'state', room.state)
 save()
 before[1] = header()
 return before

@@ -8,7 +8,8 @@
 -- and slots and bucket have room for this one and for every newcomer whose first
 -- sign is still due, the pass comes at once; such passes, until they are used,
 -- hold at most a quarter of the slots, at least one: clients that bring nothing
--- back can take no more than that. A room that rejects has no line: who is not
+-- back can take no more than that. What one call may spend on them is bounded, too:
+-- the rest get a place, and come in with their first sign. A room that rejects has no line: who is not
 -- admitted at once gets no place.
 
 local function unproven_allowed()
@@ -20,7 +21,8 @@ end
 -- for the rest of the call.
 local no_more = false
 local function at_once()
-  no_more = no_more or not (waiting_n == 0 and affordable() > fresh_n and unproven_allowed() and room_for(fresh_n + 1))
+  no_more = no_more or not (spent < MOST and waiting_n == 0 and affordable() > fresh_n and unproven_allowed()
+    and room_for(fresh_n + 1))
   return not no_more
 end
 
@@ -29,10 +31,10 @@ local function new_place(visitor, places, dues)
   local ahead = people()
   local place = call.method == 'random' and drawn_place(visitor) or next_place()
   local due = first_due(ahead)
-  places[#places + 1] = place
+  places[#places + 1] = int(place)
   places[#places + 1] = visitor
   dues[#dues + 1] = visitor
-  dues[#dues + 1] = due
+  dues[#dues + 1] = int(due)
   fresh_n = fresh_n + 1
   add('joined', 1)
   return in_line('away', place, ahead, due)
@@ -51,7 +53,7 @@ local function newcomer(visitor, places, dues)
   return new_place(visitor, places, dues)
 end
 
-sweep_fresh()
+sweep_fresh(PAGE)
 local answers, told = { false }, {}
 for from = 2, #ARGV, PAGE do
   local page, places, dues = {}, {}, {}
@@ -65,6 +67,7 @@ for from = 2, #ARGV, PAGE do
     end
     answers[#answers + 1] = told[visitor]
   end
+  write_granted()
   if #places > 0 then
     redis.call('ZADD', FRESH, unpack(places))
     redis.call('HSET', DUE, unpack(dues))

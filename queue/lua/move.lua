@@ -25,8 +25,8 @@ local function move(visitor, place, due, epoch, to)
   local _, own = where(to)
   if own and own <= at then return end
   leave_line(to)
-  redis.call('ZADD', WAITING, at, to)
-  redis.call('HSET', DUE, to, due_after(distance(at)))
+  redis.call('ZADD', WAITING, int(at), to)
+  redis.call('HSET', DUE, to, int(due_after(distance(at))))
   waiting_n = waiting_n + 1
   room.last = math.max(room.last, at)
 end

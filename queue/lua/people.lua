@@ -8,13 +8,15 @@ end
 -- need not be compared with the rest. Read once a call, when first asked for.
 local first_fresh
 
-local function ahead_of(place)
+-- ahead_of counts who is in front of a place; for a member of waiting, named, that
+-- takes half the time.
+local function ahead_of(place, member)
   if not first_fresh then
     local first = fresh_n > 0 and redis.call('ZRANGE', FRESH, 0, 0, 'WITHSCORES') or {}
     first_fresh = tonumber(first[2] or 'inf') or math.huge
   end
   local before = '(' .. int(place)
-  local ahead = redis.call('ZCOUNT', WAITING, '-inf', before)
+  local ahead = member and redis.call('ZRANK', WAITING, member) or redis.call('ZCOUNT', WAITING, '-inf', before)
   if place > first_fresh then ahead = ahead + redis.call('ZCOUNT', FRESH, '-inf', before) end
   return ahead
 end
@@ -97,9 +99,9 @@ end
 
 -- distance is how many people are ahead for the purpose of intervals: before the
 -- draw it may be everybody.
-local function distance(place)
+local function distance(place, member)
   if undrawn(place) then return people() end
-  return ahead_of(place)
+  return ahead_of(place, member)
 end
 
 -- where tells in which part of the line a visitor is and at which place.
@@ -159,7 +161,7 @@ local function leave_line(visitor)
 end
 
 -- step_aside moves overdue members of waiting or fresh to away, places kept.
--- overdue is a list of visitor, place, due.
+-- overdue is a list of visitor, place, due, as Redis told them.
 local function step_aside(from, overdue)
   local gone, dues, places = {}, {}, {}
   for i = 1, #overdue, 3 do
@@ -181,24 +183,26 @@ local function step_aside(from, overdue)
     fresh_n = fresh_n - #gone
   end
   away_n = away_n + #gone
+  spent = spent + #gone * ASIDE
 end
 
--- sweep_fresh moves newcomers whose first sign is overdue aside. They stand in
--- the order of their joins, so the first one still in time ends the search; only
+-- sweep_fresh moves newcomers whose first sign is overdue aside, and spends up to
+-- `most` on it. They stand in the order of their joins, so the first one still in
+-- time ends the search (mostly it is the very first, hence the page of one); only
 -- where lots are drawn it goes on.
-local function sweep_fresh()
-  local kept = 0
-  while fresh_n > kept and spent < MOST do
-    local page = redis.call('ZRANGE', FRESH, kept, kept + PAGE - 1, 'WITHSCORES')
+local function sweep_fresh(most)
+  local kept, page_size = 0, 1
+  while fresh_n > kept and spent < most do
+    local page = redis.call('ZRANGE', FRESH, kept, kept + page_size - 1, 'WITHSCORES')
     local names = {}
     for i = 1, #page, 2 do names[#names + 1] = page[i] end
     local dues = redis.call('HMGET', DUE, unpack(names))
     local overdue = {}
     for i = 1, #names do
-      local due = tonumber(dues[i] or '0')
-      if due < now then
+      local due = dues[i] or '0'
+      if tonumber(due) < now then
         overdue[#overdue + 1] = names[i]
-        overdue[#overdue + 1] = tonumber(page[i * 2])
+        overdue[#overdue + 1] = page[i * 2]
         overdue[#overdue + 1] = due
       else
         kept = kept + 1
@@ -206,7 +210,7 @@ local function sweep_fresh()
       end
     end
     step_aside(FRESH, overdue)
-    spent = spent + #names
+    spent, page_size = spent + #names, PAGE
     if kept > 0 and call.method ~= 'random' then return end
   end
 end
@@ -222,7 +226,7 @@ local function drop_away()
     redis.call('HDEL', LAPSES, unpack(gone))
     away_n = away_n - #gone
     add('dropped', #gone)
-    spent = spent + #gone
+    spent = spent + #gone * ASIDE
   end
 end
 

@@ -19,10 +19,13 @@ local function lease_of(visitor)
   }
 end
 
+local function lease_record(lease)
+  return lease.stage .. ' ' .. lease.admission .. ' ' .. int(lease.place) .. ' ' .. int(lease.started)
+end
+
 local function put_lease(visitor, lease)
-  redis.call('ZADD', SLOTS, lease.ends, visitor)
-  redis.call('HSET', LEASES, visitor,
-    lease.stage .. ' ' .. lease.admission .. ' ' .. int(lease.place) .. ' ' .. int(lease.started))
+  redis.call('ZADD', SLOTS, int(lease.ends), visitor)
+  redis.call('HSET', LEASES, visitor, lease_record(lease))
 end
 
 local function drop_lease(visitor)
@@ -44,7 +47,7 @@ local function finish(visitor, place, admission, why)
   redis.call('HDEL', LAPSES, visitor)
   room.last = math.max(room.last, place)
   room.endno = math.max(room.endno + 1, now * 1000)
-  redis.call('ZADD', ENDED, room.endno, visitor)
+  redis.call('ZADD', ENDED, int(room.endno), visitor)
   redis.call('HSET', ENDS, visitor, int(place) .. ' ' .. why .. ' ' .. admission)
   hints[#hints + 1] = visitor
   add(why, 1)
@@ -77,6 +80,7 @@ end
 -- give_back takes the slot of an expired lease: an unclaimed pass falls back to
 -- its place (absent until the next sign), a session is over.
 local function give_back(visitor)
+  spent = spent + BACK
   local lease = lease_of(visitor)
   if lease.stage == 'active' then
     finish(visitor, lease.place, lease.admission, 'expired')
@@ -87,8 +91,8 @@ local function give_back(visitor)
     return
   end
   drop_lease(visitor)
-  redis.call('ZADD', AWAY, now - 1, visitor)
-  redis.call('HSET', PLACE, visitor, lease.place)
+  redis.call('ZADD', AWAY, int(now - 1), visitor)
+  redis.call('HSET', PLACE, visitor, int(lease.place))
   away_n = away_n + 1
   add('lapsed', 1)
 end
@@ -120,27 +124,30 @@ end
 
 -- room_for tells the same and makes the first of them free: it gives on the
 -- oldest and no more than that one needs, so who comes back late keeps a slot
--- that nobody wanted. After the limits were lowered that takes more than one, at
--- most PAGE of them in one call.
+-- that nobody wanted. After the limits were lowered that takes more than one, and
+-- maybe more than one call.
 local function room_for(n)
   local could, over = could_hold(n)
   if not could or over < 0 then return could end
-  local expired = redis.call('ZRANGEBYSCORE', SLOTS, '-inf', int(now), 'LIMIT', 0, math.min(over + 1, PAGE))
+  local most = math.max(1, math.floor((MOST - spent) / BACK))
+  local expired = redis.call('ZRANGEBYSCORE', SLOTS, '-inf', int(now), 'LIMIT', 0, math.min(over + 1, most))
   for i = 1, #expired do give_back(expired[i]) end
   return slots_n + reserved() < room.slots
 end
 
 -- grant admits: a ready pass of one claim window. Its name is place and moment, so
 -- that no other admission of the place ever has it.
-local granted = {} -- leases given in this call, by visitor
+-- What a call admits it writes down together.
+local granted = {}   -- leases given in this call, by visitor
+local unwritten = {} -- who got them since the last write
 
 local function grant(visitor, place)
   local lease = {
     stage = 'ready', admission = int(place) .. '.' .. int(now), place = place,
     started = now, ends = now + call.claim_window,
   }
-  put_lease(visitor, lease)
   granted[visitor] = lease
+  unwritten[#unwritten + 1] = visitor
   slots_n = slots_n + 1
   if now < room.based then room.base = room.base + 1 end
   take()
@@ -148,7 +155,22 @@ local function grant(visitor, place)
   room.admitted = room.admitted + 1
   spent = spent + GRANT
   hints[#hints + 1] = visitor
-  add('admitted', 1)
+end
+
+local function write_granted()
+  if #unwritten == 0 then return end
+  local ends, records = {}, {}
+  for i = 1, #unwritten do
+    local visitor = unwritten[i]
+    local lease = granted[visitor]
+    ends[#ends + 1] = int(lease.ends)
+    ends[#ends + 1] = visitor
+    records[#records + 1] = visitor
+    records[#records + 1] = lease_record(lease)
+  end
+  redis.call('ZADD', SLOTS, unpack(ends))
+  redis.call('HSET', LEASES, unpack(records))
+  unwritten = {}
 end
 
 -- admit moves the front of the line: whoever is here and next gets a free slot
@@ -163,26 +185,30 @@ local function admit(look)
     local names = {}
     for i = 1, #page, 2 do names[#names + 1] = page[i] end
     local dues = redis.call('HMGET', DUE, unpack(names))
-    local overdue, stop = {}, false
+    local overdue, admitted, stop = {}, {}, false
     for i = 1, #names do
-      local place, due = tonumber(page[i * 2]), tonumber(dues[i] or '0')
-      if due < now then
+      local place, due = tonumber(page[i * 2]), dues[i] or '0'
+      if tonumber(due) < now then
         overdue[#overdue + 1] = names[i]
-        overdue[#overdue + 1] = place
+        overdue[#overdue + 1] = page[i * 2]
         overdue[#overdue + 1] = due
       elseif undrawn(place) or budget > 0 and spent >= MOST then
         stop = true
         break
       elseif budget > 0 and room_for(1) then
-        redis.call('ZREM', WAITING, names[i])
-        redis.call('HDEL', DUE, names[i])
-        waiting_n = waiting_n - 1
         grant(names[i], place)
+        admitted[#admitted + 1] = names[i]
         budget = budget - 1
       else
         kept = kept + 1
         if kept >= look then stop = true; break end
       end
+    end
+    if #admitted > 0 then
+      redis.call('ZREM', WAITING, unpack(admitted))
+      redis.call('HDEL', DUE, unpack(admitted))
+      waiting_n = waiting_n - #admitted
+      write_granted()
     end
     step_aside(WAITING, overdue)
     spent = spent + #names

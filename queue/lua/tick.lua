@@ -22,8 +22,10 @@ local function reap()
   if healing() then return end
   local long = now - math.max(call.session, call.claim_window)
   local expired = redis.call('ZRANGEBYSCORE', SLOTS, '-inf', int(long), 'LIMIT', 0, PAGE)
-  for i = 1, #expired do give_back(expired[i]) end
-  spent = spent + #expired
+  for i = 1, #expired do
+    if spent >= MOST then return end
+    give_back(expired[i])
+  end
 end
 
 -- Ends are kept as long as a ticket or token that they refute may be shown: a
@@ -36,7 +38,7 @@ local function forget_ends()
     if #old == 0 then return end
     redis.call('ZREM', ENDED, unpack(old))
     redis.call('HDEL', ENDS, unpack(old))
-    spent = spent + #old
+    spent = spent + #old * ASIDE
   end
 end
 
@@ -48,21 +50,19 @@ local function sweep()
   local share = math.ceil(waiting_n * (now - swept) / 60000)
   local looked = 0
   while looked < share and spent < MOST do
-    local page = redis.call('ZRANGEBYSCORE', WAITING, '(' .. int(cursor), '+inf', 'WITHSCORES', 'LIMIT', 0,
+    local names = redis.call('ZRANGEBYSCORE', WAITING, '(' .. int(cursor), '+inf', 'LIMIT', 0,
       math.min(PAGE, share - looked))
-    if #page == 0 then
+    if #names == 0 then
       cursor, looked = 0, share
       break
     end
-    local names, overdue = {}, {}
-    for i = 1, #page, 2 do names[#names + 1] = page[i] end
-    local dues = redis.call('HMGET', DUE, unpack(names))
+    cursor = tonumber(redis.call('ZSCORE', WAITING, names[#names]))
+    local overdue, dues = {}, redis.call('HMGET', DUE, unpack(names))
     for i = 1, #names do
-      cursor = tonumber(page[i * 2])
-      local due = tonumber(dues[i] or '0')
-      if due < now then
+      local due = dues[i] or '0'
+      if tonumber(due) < now then
         overdue[#overdue + 1] = names[i]
-        overdue[#overdue + 1] = cursor
+        overdue[#overdue + 1] = redis.call('ZSCORE', WAITING, names[i])
         overdue[#overdue + 1] = due
       end
     end
@@ -71,7 +71,7 @@ local function sweep()
     spent = spent + #names
   end
   if looked < share then swept = swept + math.floor((now - swept) * looked / share) else swept = now end
-  redis.call('HSET', ROOM, 'sweep', cursor, 'swept', swept)
+  redis.call('HSET', ROOM, 'sweep', int(cursor), 'swept', int(swept))
 end
 
 -- prune_gates forgets, once a minute, the gates that were not heard from for
@@ -82,7 +82,7 @@ local function prune_gates()
   for i = 1, #gates, 2 do
     if tonumber(gates[i + 1]) < now - call.waiting_timeout then redis.call('HDEL', GATES, gates[i]) end
   end
-  redis.call('HSET', ROOM, 'pruned', now)
+  redis.call('HSET', ROOM, 'pruned', int(now))
 end
 
 -- measure follows two figures over about three quarters of a minute, the same for
@@ -101,9 +101,8 @@ local function measure(waited, admitted, lost)
     room.flow = math.max(0, math.floor(room.flow + (flow - room.flow) * weight + 0.5))
     local share = (lost - field(7)) * 1000 / span / math.max(1, waiting_n) * 1000000000
     room.thinning = math.max(0, math.floor(room.thinning + (share - room.thinning) * weight + 0.5))
-    redis.call('HSET', ROOM, 'flow', room.flow, 'thinning', room.thinning)
   end
-  redis.call('HSET', ROOM, 'measured', now, 'seen', seen, 'from', admitted, 'thinned', lost)
+  redis.call('HSET', ROOM, 'measured', int(now), 'seen', int(seen), 'from', int(admitted), 'thinned', int(lost))
 end
 
 -- snapshot is the line as gates need it to answer who is far back: the room,
@@ -118,22 +117,22 @@ local function snapshot()
   local newest = fresh_n > 0 and redis.call('ZRANGE', FRESH, 0, 0, 'WITHSCORES') or {}
   local first = tonumber(newest[2] or '0')
   while rank < waiting_n do
-    local place = tonumber(redis.call('ZRANGE', WAITING, rank, rank, 'WITHSCORES')[2])
+    local place = redis.call('ZRANGE', WAITING, rank, rank, 'WITHSCORES')[2]
     local ahead = rank
-    if fresh_n > 0 and place > first then ahead = ahead_of(place) end
-    index[#index + 1] = string.format('%.0f %.0f', place, ahead)
+    if fresh_n > 0 and tonumber(place) > first then ahead = ahead_of(tonumber(place)) end
+    index[#index + 1] = place .. ' ' .. int(ahead)
     rank = math.max(rank + 1, math.ceil(rank * step))
   end
   for tenth = 0, fresh_n > 0 and 9 or -1 do
     local at = math.floor(fresh_n * tenth / 10)
     local place = tonumber(redis.call('ZRANGE', FRESH, at, at, 'WITHSCORES')[2])
-    index[#index + 1] = string.format('%.0f %.0f', place, ahead_of(place))
+    index[#index + 1] = int(place) .. ' ' .. int(ahead_of(place))
   end
   return table.concat({ int(now), int(room.top), unpack(index) }, ' ')
 end
 
 local waited = waiting_n > 0
-sweep_fresh()
+sweep_fresh(MOST)
 reap()
 admit(math.min(MOST, math.max(PAGE, math.ceil(room.rate / 60)))) -- as many as one second admits
 sweep()
@@ -147,14 +146,19 @@ local made = field(3)
 if now - made >= (spent < MOST and 400 or 800) or redis.call('EXISTS', SNAPSHOT) == 0 then
   made = now
   redis.call('SET', SNAPSHOT, snapshot())
-  redis.call('HSET', ROOM, 'made', made)
+  redis.call('HSET', ROOM, 'made', int(made))
 end
 if tonumber(ARGV[4]) ~= made then answer[3] = redis.call('GET', SNAPSHOT) end
-local ends = redis.call('ZRANGEBYSCORE', ENDED, '(' .. ARGV[2], '+inf', 'WITHSCORES', 'LIMIT', 0, tonumber(ARGV[3]))
-for i = 1, #ends, 2 do
-  answer[#answer + 1] = tonumber(ends[i + 1])
-  answer[#answer + 1] = ends[i]
-  answer[#answer + 1] = redis.call('HGET', ENDS, ends[i]) or ''
+local ends = redis.call('ZRANGEBYSCORE', ENDED, '(' .. ARGV[2], '+inf', 'WITHSCORES', 'LIMIT', 0, ARGV[3])
+if #ends > 0 then
+  local visitors = {}
+  for i = 1, #ends, 2 do visitors[#visitors + 1] = ends[i] end
+  local records = redis.call('HMGET', ENDS, unpack(visitors))
+  for i = 1, #visitors do
+    answer[#answer + 1] = ends[2 * i]
+    answer[#answer + 1] = visitors[i]
+    answer[#answer + 1] = records[i] or ''
+  end
 end
 prune_gates()
 save()

@@ -29,8 +29,9 @@ end
 local heard = {} -- of each visitor: {place, due, people ahead if far}, or what an answer is made of
 
 -- come_in notes one sign of life and what is to be written for it.
-local function come_in(visitor, part, at, write)
-  local ahead = at > near and distance(at) or nil
+local function come_in(visitor, part, at, stands, write)
+  local there = part == 'waiting' and at == stands
+  local ahead = at > near and distance(at, there and visitor) or nil
   local due = due_after(ahead or 0)
   if part ~= 'waiting' then
     waiting_n = waiting_n + 1
@@ -45,10 +46,12 @@ local function come_in(visitor, part, at, write)
       end
     end
   end
-  write.places[#write.places + 1] = at
-  write.places[#write.places + 1] = visitor
+  if not there then
+    write.places[#write.places + 1] = int(at)
+    write.places[#write.places + 1] = visitor
+  end
   write.dues[#write.dues + 1] = visitor
-  write.dues[#write.dues + 1] = due
+  write.dues[#write.dues + 1] = int(due)
   room.last = math.max(room.last, at)
   heard[visitor] = { at = at, due = due, ahead = ahead }
 end
@@ -59,10 +62,8 @@ local function write_down(write)
     redis.call('ZREM', AWAY, unpack(write.away))
     redis.call('HDEL', PLACE, unpack(write.away))
   end
-  if #write.places > 0 then
-    redis.call('ZADD', WAITING, unpack(write.places))
-    redis.call('HSET', DUE, unpack(write.dues))
-  end
+  if #write.places > 0 then redis.call('ZADD', WAITING, unpack(write.places)) end
+  if #write.dues > 0 then redis.call('HSET', DUE, unpack(write.dues)) end
 end
 
 local voids = {}
@@ -87,7 +88,7 @@ for from = 2, #ARGV, 4 * PAGE do
       voids[i] = void(place, tonumber(ARGV[i + 2]), tonumber(ARGV[i + 3]), places[n], ends[n])
       -- Two tickets of one visitor in one call are one sign.
       if not voids[i] and not heard[visitor] then
-        come_in(visitor, parts[n], math.min(places[n] or place, place), write)
+        come_in(visitor, parts[n], math.min(places[n] or place, place), places[n], write)
       end
     end
   end
@@ -101,7 +102,7 @@ local function answer(i)
   if granted[visitor] then return with_pass(granted[visitor]) end
   local known = heard[visitor]
   if not known then return standing(visitor) end
-  return in_line('waiting', known.at, known.ahead or distance(known.at), known.due)
+  return in_line('waiting', known.at, known.ahead or distance(known.at, visitor), known.due)
 end
 
 local answers = { false }
