@@ -9,6 +9,7 @@ var (
 	// call can be repeated.
 	ErrUnavailable = errors.New("queue: Redis is not available")
 	// ErrReply is returned when a script's answer has not the shape this version
-	// expects. It wraps nothing and is never repaired by trying again.
+	// expects. It wraps nothing and is never repaired by trying again. Wrapped
+	// together with ErrUnavailable it is the answer to another call.
 	ErrReply = errors.New("queue: unexpected reply from Redis")
 )

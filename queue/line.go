@@ -6,6 +6,8 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"math/rand/v2"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -249,6 +251,7 @@ func (l *Line) learn(r reply, sent time.Time) {
 
 func (l *Line) callHeader(show shown) call {
 	c := call{
+		ID:   strconv.FormatUint(rand.Uint64(), 36), //nolint:gosec // tells calls apart, keeps no secret
 		Gate: l.opts.Gate, Method: string(l.opts.Method), DrawKey: hex.EncodeToString(l.opts.DrawKey), Highest: show.highest, Latest: show.latest, Earliest: show.earliest,
 		Reached: show.reached, Seen: show.seen,
 		Session: l.opts.Session.Milliseconds(), SessionMax: l.opts.SessionMax.Milliseconds(),

@@ -2,9 +2,6 @@ package queue_test
 
 import (
 	"context"
-	"io"
-	"net"
-	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -13,69 +10,21 @@ import (
 	"github.com/queuegate/queuegate/queue/queuetest"
 )
 
-// eater stands between a gate and Redis and, when told to, eats the next reply:
-// the command is carried out and the connection breaks.
-type eater struct {
-	net.Listener
-	hungry atomic.Bool
-}
-
-func newEater(t *testing.T, redisAddr string) *eater {
-	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = ln.Close() })
-	e := &eater{Listener: ln}
-	go func() {
-		for {
-			client, err := ln.Accept()
-			if err != nil {
-				return
-			}
-			go e.serve(client, redisAddr)
-		}
-	}()
-	return e
-}
-
-func (e *eater) serve(client net.Conn, redisAddr string) {
-	defer func() { _ = client.Close() }()
-	server, err := net.Dial("tcp", redisAddr)
-	if err != nil {
-		return
-	}
-	defer func() { _ = server.Close() }()
-	go func() { _, _ = io.Copy(server, client) }()
-	buffer := make([]byte, 64<<10)
-	for {
-		n, err := server.Read(buffer)
-		if err != nil || n > 0 && e.hungry.CompareAndSwap(true, false) {
-			return
-		}
-		if _, err := client.Write(buffer[:n]); err != nil {
-			return
-		}
-	}
-}
-
 // An answer that got lost says nothing about what was done: every call is made
 // again and finds its own work, once.
 func TestALostReplyIsFoundAgainNotDoneTwice(t *testing.T) {
 	server := queuetest.Start(t)
-	between := newEater(t, server.Addr)
-	rdb, err := queue.NewClient(queue.ClientOptions{URL: "redis://" + between.Addr().String(), Timeout: queuetest.Timeout})
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = rdb.Close() })
+	between, rdb := newRelay(t, server.Addr, queue.ClientOptions{Timeout: queuetest.Timeout})
 	line := newLine(t, rdb, nil)
 	inside := enter(t, line, 1, 2)
 
 	// twice makes a call whose reply is eaten, and then the same call again.
 	twice := func(call func() (queue.Standing, error)) queue.Standing {
 		t.Helper()
-		between.hungry.Store(true)
+		eaten := between.eat()
 		_, err := call()
 		require.ErrorIs(t, err, queue.ErrUnavailable)
-		require.False(t, between.hungry.Load(), "the reply was eaten")
+		require.True(t, eaten(), "the reply was eaten")
 		s, err := call()
 		require.NoError(t, err)
 		return s

@@ -78,6 +78,8 @@ type modelRoom struct {
 	filling                       bool // the bucket has been filled once
 	maxWaiting                    int64
 
+	torn map[string]bool // parts of which a key is missing: line, away, slots, ends
+
 	waiting, fresh, away map[string]spot
 	leases               map[string]modelLease
 	unproven             map[string]bool
@@ -88,7 +90,7 @@ type modelRoom struct {
 
 func newModelRoom(maxWaiting int64) *modelRoom {
 	return &modelRoom{
-		maxWaiting: maxWaiting, waiting: map[string]spot{}, fresh: map[string]spot{}, away: map[string]spot{},
+		maxWaiting: maxWaiting, torn: map[string]bool{}, waiting: map[string]spot{}, fresh: map[string]spot{}, away: map[string]spot{},
 		leases: map[string]modelLease{}, unproven: map[string]bool{}, lapses: map[string]int64{},
 		ends: map[string]modelEnd{}, gates: map[string]int64{},
 	}
@@ -98,6 +100,7 @@ func (m *modelRoom) clone() *modelRoom {
 	c := *m
 	c.waiting, c.fresh, c.away = maps.Clone(m.waiting), maps.Clone(m.fresh), maps.Clone(m.away)
 	c.leases, c.unproven, c.lapses = maps.Clone(m.leases), maps.Clone(m.unproven), maps.Clone(m.lapses)
+	c.torn = maps.Clone(m.torn)
 	c.ends, c.gates = maps.Clone(m.ends), maps.Clone(m.gates)
 	return &c
 }
@@ -105,12 +108,14 @@ func (m *modelRoom) clone() *modelRoom {
 // begin is what every call begins with: time moves by moved (in an empty room up
 // to clock), and a loss of history is noticed.
 func (m *modelRoom) begin(g *modelGate, moved, clock int64, shown proof) {
-	known := m.exists
+	known, taken, torn := m.exists, m.mend(), len(m.torn) > 0
+	clear(m.torn)
 	m.exists, m.clock = true, clock
+	left := len(m.waiting)+len(m.fresh)+len(m.away)+len(m.leases) > 0
 	switch {
 	case !known:
 		m.now = clock
-	case len(m.waiting)+len(m.fresh)+len(m.away)+len(m.leases) > 0:
+	case left:
 		m.now += moved
 	default:
 		m.now = max(m.now, clock)
@@ -126,17 +131,17 @@ func (m *modelRoom) begin(g *modelGate, moved, clock int64, shown proof) {
 	switch {
 	case !known:
 		m.epoch, m.born = m.now, 1
-		if latest > 0 {
-			m.lose(latest)
+		if latest > 0 || left {
+			m.lose(latest, taken)
 		}
-	case latest > m.epoch:
-		m.lose(latest)
+	case torn, latest > m.epoch:
+		m.lose(latest, taken)
 	case shown.epoch == m.epoch && (shown.seen > stood || shown.place > m.last):
-		m.lose(latest)
+		m.lose(latest, taken)
 	case g.epoch == m.epoch && (!called || heard < g.now) && !excused:
-		m.lose(latest)
+		m.lose(latest, taken)
 	case m.born == 1 && earliest > 0 && earliest < m.epoch:
-		m.lose(latest)
+		m.lose(latest, taken)
 	}
 	if m.now < m.based && g.epoch > 0 && g.epoch < m.epoch {
 		m.base = max(m.base, g.holding)
@@ -149,10 +154,32 @@ func (m *modelRoom) begin(g *modelGate, moved, clock int64, shown proof) {
 	}
 }
 
-func (m *modelRoom) lose(after int64) {
+// mend forgets all of a part that is torn, and tells how many slots were taken if it
+// is that one.
+func (m *modelRoom) mend() (taken int64) {
+	for part := range m.torn {
+		switch part {
+		case "line":
+			clear(m.waiting)
+			clear(m.fresh)
+		case "away":
+			clear(m.away)
+		case "slots":
+			taken = int64(len(m.leases))
+			clear(m.leases)
+			clear(m.unproven)
+		case "ends":
+			clear(m.ends)
+		}
+	}
+	return taken
+}
+
+// lose begins a new epoch, with so many slots reserved.
+func (m *modelRoom) lose(after, taken int64) {
 	m.epoch, m.born = max(m.epoch, after)+1, 0
 	m.healed = m.now + modelHealing
-	m.base, m.based = 0, m.now+modelSession
+	m.base, m.based = taken, m.now+modelSession
 	m.filling, m.bucket.tokens, m.bucket.filled = true, 0, m.healed
 }
 

@@ -216,10 +216,12 @@ func TestAnEndIsRememberedAsLongAsItsTicketCouldBeShown(t *testing.T) {
 	last := far.Due + (10 * time.Minute).Milliseconds() // until then an unknown ticket is believed
 	advance(t, line, rdb, time.Duration(last-now(t, line)-2000)*time.Millisecond)
 	for again := true; again; {
+		require.NoError(t, line.StopClock(t.Context(), rdb)) // however slow the machine
 		again, err = line.Tick(t.Context())
 		require.NoError(t, err)
 	}
 	require.Less(t, now(t, line), last)
+	require.NoError(t, line.StopClock(t.Context(), rdb))
 	back := touch(t, line, far)
 	require.Equal(t, queue.Ended, back.State)
 	require.Equal(t, queue.Left, back.Why)

@@ -62,7 +62,7 @@ func (s *steered) keep(cmd *redis.Cmd) *redis.Cmd {
 	}
 	s.moves = false
 	if header, ok := raw[0].([]any); ok {
-		if clock, ok := header[1].(int64); ok {
+		if clock, ok := header[2].(int64); ok {
 			s.clocks = append(s.clocks, clock)
 		}
 	}
@@ -605,6 +605,30 @@ func (w *world) flush() {
 	})
 }
 
+// evict lets one key of the room vanish alone.
+func (w *world) evict() {
+	parts := []string{"room", "line", "line", "line", "away", "away", "slots", "slots", "", "", "ends", "ends", "gates"}
+	n := rapid.SampledFrom([]int{0, 1, 2, 3, 4, 5, 6, 7, 10, 11, 12}).Draw(w.t, "key")
+	if len(w.model.torn) > 0 || w.rdb.Exists(context.Background(), w.keys[n]).Val() == 0 {
+		return
+	}
+	w.lose(func() {
+		w.must(w.rdb.Del(context.Background(), w.keys[n]).Err())
+		m := w.model
+		switch parts[n] {
+		case "room":
+			fresh := newModelRoom(m.maxWaiting)
+			fresh.waiting, fresh.fresh, fresh.away, fresh.leases = m.waiting, m.fresh, m.away, m.leases
+			fresh.unproven, fresh.lapses, fresh.ends, fresh.gates = m.unproven, m.lapses, m.ends, m.gates
+			*m = *fresh
+		case "gates":
+			clear(m.gates)
+		default:
+			m.torn[parts[n]] = true
+		}
+	})
+}
+
 // save keeps a copy of Redis and of the model, which rollBack brings back.
 func (w *world) save() {
 	ctx := context.Background()
@@ -689,6 +713,7 @@ func (w *world) run(steps int) {
 		{"save", 1, w.save},
 		{"flush", 1, w.flush},
 		{"roll back", 1, w.rollBack},
+		{"evict", 1, w.evict},
 	}
 	var deck []int
 	for i, op := range ops {

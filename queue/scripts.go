@@ -69,6 +69,7 @@ func newScripts() scripts {
 
 // call is what every script is told first, as JSON. Times are milliseconds.
 type call struct {
+	ID             string `json:"id"` // told again in the answer
 	Gate           string `json:"gate"`
 	Now            int64  `json:"now"`     // room time of this gate's last answer
 	Epoch          int64  `json:"epoch"`   // epoch of this gate's last answer
@@ -127,7 +128,8 @@ type reply struct {
 // run calls one script with a context of its own: a visitor who hangs up must
 // not break a connection that others share.
 func (l *Line) run(ctx context.Context, script *redis.Script, show shown, args ...any) (reply, error) {
-	head, err := json.Marshal(l.callHeader(show))
+	c := l.callHeader(show)
+	head, err := json.Marshal(c)
 	if err != nil {
 		return reply{}, fmt.Errorf("queue: encode call: %w", err)
 	}
@@ -139,7 +141,7 @@ func (l *Line) run(ctx context.Context, script *redis.Script, show shown, args .
 		l.problem.Store(&fault)
 		return reply{}, fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
-	answer, err := parseReply(raw)
+	answer, err := parseReply(raw, c.ID)
 	if err != nil {
 		return reply{}, err
 	}
@@ -148,7 +150,7 @@ func (l *Line) run(ctx context.Context, script *redis.Script, show shown, args .
 }
 
 // headerLength is how many values answers.lua's header() returns.
-const headerLength = 13
+const headerLength = 14
 
 // fields reads a script's list of texts and integers; the first value that is
 // not what it should be is kept and reported once, at the end.
@@ -194,7 +196,10 @@ func (f *fields) number() int64 {
 	return n
 }
 
-func parseReply(raw []any) (reply, error) {
+// parseReply reads the answer to the call of that id. An answer to another call,
+// from a connection on which questions and answers no longer match, says nothing of
+// this one, and is not told: it is about other people.
+func parseReply(raw []any, id string) (reply, error) {
 	if len(raw) == 0 {
 		return reply{}, fmt.Errorf("%w: empty", ErrReply)
 	}
@@ -203,6 +208,9 @@ func parseReply(raw []any) (reply, error) {
 		return reply{}, fmt.Errorf("%w: header of %d values", ErrReply, len(head))
 	}
 	f := &fields{values: head}
+	if f.text() != id {
+		return reply{}, fmt.Errorf("%w: %w: the answer to another call", ErrUnavailable, ErrReply)
+	}
 	answer := reply{rest: raw[1:]}
 	answer.room = Room{
 		Now: f.number(), Clock: time.UnixMilli(f.number()), Epoch: f.number(), Generation: f.number(),

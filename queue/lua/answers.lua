@@ -39,9 +39,10 @@ local function standing(visitor)
   return in_line(part == 'waiting' and 'waiting' or 'away', place, distance(place), tonumber(due or '0'))
 end
 
--- header is what every answer begins with: the room at this moment.
+-- header is what every answer begins with: which call it answers, and the room at
+-- this moment.
 local function header()
-  return { now, clock, room.epoch, room.generation, room.state, people(),
+  return { call.id, now, clock, room.epoch, room.generation, room.state, people(),
     redis.call('ZCOUNT', SLOTS, '(' .. int(now), '+inf') + reserved(), room.slots, room.rate, room.burst,
     room.flow, room.thinning, math.max(0, room.healed - now) }
 end

@@ -17,7 +17,7 @@
 --  12 ends      HASH    visitor -> "place why admission"
 --  13 gates     HASH    gate -> room time of its last call
 --  14 snapshot  STRING  what gates answer far polls from
--- ARGV[1] is the call as JSON: what the caller carries (gate, now, epoch,
+-- ARGV[1] is the call as JSON: its id, what the caller carries (gate, now, epoch,
 -- highest, latest, earliest, reached, seen, holding) and the room's durations in milliseconds as its gate
 -- is configured.
 --
@@ -25,6 +25,8 @@
 --   a visitor is in at most one of waiting, fresh, away and slots;
 --   due holds exactly the members of waiting and fresh, place those of away,
 --   leases those of slots, and unproven is a part of slots;
+--   room's held is the number of slots: where these do not hold, a key went
+--   missing alone, which is a loss of history (see mend);
 --   every number is an integer below 2^53; returned it stays exact, but text and
 --   commands get it through int(): joined to text Redis prints large numbers in
 --   14 digits, and given to a command it takes four times as long.
@@ -55,18 +57,15 @@ end
 -- a key of a wrong type stops the script with nothing half done.
 local stored = redis.call('HMGET', ROOM, 'now', 'clock', 'last', 'generation', 'epoch', 'state',
   'slots', 'rate', 'burst', 'tokens', 'filled', 'top', 'endno', 'admitted', 'healed', 'base', 'based',
-  'flow', 'thinning', 'born')
+  'flow', 'thinning', 'born', 'held')
 local waiting_n = redis.call('ZCARD', WAITING)
 local fresh_n = redis.call('ZCARD', FRESH)
 local away_n = redis.call('ZCARD', AWAY)
 local slots_n = redis.call('ZCARD', SLOTS)
-redis.call('HLEN', DUE)
-redis.call('HLEN', PLACE)
-redis.call('HLEN', LEASES)
+local due_n, place_n, leases_n = redis.call('HLEN', DUE), redis.call('HLEN', PLACE), redis.call('HLEN', LEASES)
+local ended_n, ends_n = redis.call('ZCARD', ENDED), redis.call('HLEN', ENDS)
 redis.call('SCARD', UNPROVEN)
 redis.call('HLEN', LAPSES)
-redis.call('ZCARD', ENDED)
-redis.call('HLEN', ENDS)
 redis.call('STRLEN', SNAPSHOT)
 local heard = tonumber(redis.call('HGET', GATES, call.gate) or nil)
 
@@ -85,12 +84,34 @@ local room = {
   flow = number(18, 0),     -- admissions a second while people wait, in millionths
   thinning = number(19, 0), -- share of the waiting who go away in a second, in billionths
   born = number(20, 0),     -- 1 when the room began with nobody knowing of an earlier one
+  held = number(21, nil),   -- slots taken at the end of the last call
 }
 local was = {}   -- the room as it was before this call
 for field, value in pairs(room) do was[field] = value end
 local spent = 0  -- looks so far, of MOST
 local count = {} -- counters to add to at the end, by name
 local hints = {} -- visitors whose stay has taken a turn, for gates that hold their streams
+
+-- mend removes what is left of keys that say something only together, when one of
+-- them went missing: evicted by a Redis that may evict, or deleted by hand. What
+-- they said is then brought back as after every loss.
+local torn = false
+local taken = 0 -- slots that were taken then
+
+local function mend(whole, ...)
+  if whole then return true end
+  torn = true
+  redis.call('UNLINK', ...)
+  return false
+end
+
+if not mend(due_n == waiting_n + fresh_n, WAITING, FRESH, DUE) then waiting_n, fresh_n = 0, 0 end
+if not mend(place_n == away_n, AWAY, PLACE) then away_n = 0 end
+if not mend(leases_n == slots_n and (room.held or slots_n) == slots_n, SLOTS, LEASES, UNPROVEN) then
+  taken, slots_n = room.held or math.max(slots_n, leases_n), 0
+end
+mend(ends_n == ended_n, ENDED, ENDS)
+local left = waiting_n + fresh_n + away_n + slots_n
 
 -- Room time is the only clock. It moves by what TIME moved since the last call,
 -- at least 0 and at most 1 s, so a frozen Redis or a clock step of an hour takes
@@ -102,7 +123,7 @@ local now = number(1, nil)
 local known = now ~= nil
 if not known then
   now = clock
-elseif waiting_n + fresh_n + away_n + slots_n > 0 then
+elseif left > 0 then
   now = now + math.min(1000, math.max(0, clock - number(2, clock)))
 else
   now = math.max(now, clock)
@@ -116,26 +137,27 @@ now = math.max(now, call.now)
 local function lose(after)
   room.epoch = math.max(room.epoch, after) + 1
   room.healed = now + HEALING
-  room.base, room.based = 0, now + call.session
+  room.base, room.based = taken, now + call.session
   room.tokens, room.filled = 0, room.healed
   room.born = 0
 end
 
 -- History was lost when the room is gone while a caller remembers it, when this
--- gate's last call is missing, when anything shown is of a later epoch, or when
--- something of this epoch shows a sign of life later than now or a place that was
--- never given: an older copy came back. An epoch begins at the time of its room, so that a room made anew is told from
--- an older one: a ticket of an earlier epoch in a room that nobody remembered,
--- or a gate that remembers one, says that there was one. The entry of a gate
--- that was cut off for longer than entries are kept (tick.lua) is no loss.
+-- gate's last call is missing, when a part of it is gone, when anything shown is of
+-- a later epoch, or when something of this epoch shows a sign of life later than
+-- now or a place that was never given: an older copy came back. An epoch begins at
+-- the time of its room, so that a room made anew is told from an older one: a
+-- ticket of an earlier epoch in a room that nobody remembered, or a gate that
+-- remembers one, says that there was one. The entry of a gate that was cut off for
+-- longer than entries are kept (tick.lua) is no loss.
 local latest = math.max(call.epoch, call.latest)
 local earliest = call.earliest
 if call.epoch > 0 and (earliest == 0 or call.epoch < earliest) then earliest = call.epoch end
 local forgotten = not heard and call.now < stood - call.waiting_timeout
 if not known then
   room.epoch, room.born = now, 1
-  if latest > 0 then lose(latest) end
-elseif latest > room.epoch then
+  if latest > 0 or left > 0 then lose(latest) end
+elseif torn or latest > room.epoch then
   lose(latest)
 elseif call.latest == room.epoch and (call.seen > stood or call.reached > room.last) then
   lose(latest)
@@ -192,6 +214,7 @@ end
 -- in a full Redis have removed something before, which lets the rest of them
 -- through.
 local function save()
+  room.held = slots_n
   local changes = { 'now', int(now), 'clock', int(clock) }
   for field, value in pairs(room) do
     if value ~= was[field] then
