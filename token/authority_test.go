@@ -211,6 +211,8 @@ func TestNewNamesTheOptionThatIsWrong(t *testing.T) {
 		"empty secret":                {token.Options{Issuer: issuer, Secret: []byte{}}, "token: secret is empty"},
 		"short secret":                {token.Options{Issuer: issuer, Secret: secret[:31]}, "token: secret has 31 bytes, want at least 32"},
 		"short previous secret":       {token.Options{Issuer: issuer, Secret: secret, Previous: [][]byte{oldSecret, nil}}, "token: previous secret 2 has 0 bytes"},
+		"PEM text as a secret":        {token.Options{Issuer: issuer, Secret: pemKey}, "token: secret is PEM text"},
+		"PEM text as an old secret":   {token.Options{Issuer: issuer, Secret: secret, Previous: [][]byte{pemKey}}, "token: previous secret 1 is PEM text"},
 		"PEM text as a public key":    {token.Options{Issuer: issuer, Secret: secret, PreviousPublic: []crypto.PublicKey{pemKey}}, "token: previous public key 1 is a []uint8"},
 		"text as a public key":        {token.Options{Issuer: issuer, Secret: secret, PreviousPublic: []crypto.PublicKey{"x"}}, "token: previous public key 1 is a string"},
 		"no public key":               {token.Options{Issuer: issuer, Secret: secret, PreviousPublic: []crypto.PublicKey{nil}}, "token: previous public key 1 is a <nil>"},
@@ -262,6 +264,8 @@ func TestPassesStayInTheirInstallation(t *testing.T) {
 		"the name in a list":              {install, saying(`"ins":["queuegate/qg"]`), token.ErrMalformed},
 		"a number for a name":             {install, saying(`"ins":1`), token.ErrMalformed},
 		"an empty name at one without it": {"", saying(`"ins":""`), nil},
+		"the name twice":                  {install, saying(`"ins":"queuegate/staging","ins":"queuegate/qg"`), token.ErrMalformed},
+		"the name in capitals":            {install, saying(`"INS":"queuegate/qg"`), token.ErrMalformed},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -355,6 +359,14 @@ func TestVerifyRefusesForgedTokens(t *testing.T) {
 		"a key of its own":                    {hs256(swap("{", `{"jwk":{"kty":"oct","k":"AA"},`)), token.ErrSignature},
 		"a key set of its own":                {hs256(swap("{", `{"jku":"http://127.0.0.1/keys",`)), token.ErrSignature},
 		"header that is not JSON":             {hs256("x"), token.ErrSignature},
+		"alg twice, ours last":                {hs256(swap("{", `{"alg":"none",`)), token.ErrSignature},
+		"alg twice, ours first":               {hs256(swap("}", `,"alg":"none"}`)), token.ErrSignature},
+		"typ twice":                           {hs256(swap("}", `,"typ":"JWT"}`)), token.ErrSignature},
+		"alg in an object":                    {hs256(swap(`"HS256"`, `{"alg":"HS256"}`)), token.ErrSignature},
+		"header with a space":                 {hs256(swap("{", "{ ")), token.ErrSignature},
+		"names in capitals":                   {hs256(swap(`"alg"`, `"ALG"`)), token.ErrSignature},
+		"embedded certificate":                {hs256(swap("{", `{"x5c":["AA"],`)), token.ErrSignature},
+		"compressed claims":                   {hs256(swap("{", `{"zip":"DEF",`)), token.ErrSignature},
 		"ticket shown as an entry token":      {ticketKey.Seal(room, sampleTicket()), token.ErrMalformed},
 		"ticket with dots to look like a JWT": {parts[0] + "." + ticketKey.Seal(room, sampleTicket()) + "." + parts[2], token.ErrSignature},
 	} {
@@ -443,8 +455,21 @@ func TestVerifyRefusesSignedClaimsThatAreNotAPass(t *testing.T) {
 		"end beyond exact numbers":     {with("end", "9007199254740992"), token.ErrMalformed},
 		"place beyond exact numbers":   {with("place", "9007199254740992"), token.ErrMalformed},
 		"an unknown claim beside":      {with("later", `{"a":1}`), nil},
+		"an unknown claim in capitals": {with("LATER", `1`), nil},
+		"an unknown claim twice":       {`{"later":1,"later":2,` + with("iss", `"queuegate"`)[1:], token.ErrMalformed},
+		"our room behind another":      {`{"aud":"drop",` + with("iss", `"queuegate"`)[1:], token.ErrMalformed},
+		"another room behind ours":     {`{"aud":"checkout",` + with("aud", `"drop"`)[1:], token.ErrMalformed},
+		"an escaped name twice":        {`{"\u0061ud":"drop",` + with("iss", `"queuegate"`)[1:], token.ErrMalformed},
+		"a twin that is null":          {`{"exp":null,` + with("iss", `"queuegate"`)[1:], token.ErrMalformed},
+		"a long s for an s":            {strings.Replace(with("iss", `"queuegate"`), `"sub"`, `"\u017fub"`, 1), token.ErrMalformed},
+		"a raw long s for an s":        {strings.Replace(with("iss", `"queuegate"`), `"sub"`, "\"\u017fub\"", 1), token.ErrMalformed},
+		"brackets in a value":          {with("later", `"}],{[\"aud\":"`), nil},
+		"a twin inside an unknown one": {with("later", `{"aud":"drop","aud":["drop"]}`), nil},
 	}
 	for claim, value := range base {
+		attacks[claim+" twice"] = attack{`{"` + claim + `":` + string(value) + "," + with("iss", `"queuegate"`)[1:], token.ErrMalformed}
+		attacks[claim+" in capitals"] = attack{strings.Replace(with("iss", `"queuegate"`), `"`+claim+`"`, `"`+strings.ToUpper(claim)+`"`, 1), token.ErrMalformed}
+		attacks[claim+" beside its capitals"] = attack{`{"` + strings.ToUpper(claim) + `":` + string(value) + "," + with("iss", `"queuegate"`)[1:], token.ErrMalformed}
 		attacks[claim+" missing"] = attack{with(claim, ""), token.ErrMalformed}
 		attacks[claim+" null"] = attack{with(claim, "null"), token.ErrMalformed}
 		attacks[claim+" a list"] = attack{with(claim, "["+string(value)+"]"), token.ErrMalformed}

@@ -1,6 +1,7 @@
 package token_test
 
 import (
+	"strconv"
 	"strings"
 	"testing"
 
@@ -17,15 +18,38 @@ func BenchmarkVerify(b *testing.B) {
 	for name, o := range options {
 		a := authority(b, o)
 		raw := sign(b, a, samplePass())
-		b.Run(name, func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				if _, err := a.Verify(raw, room); err != nil {
-					b.Fatal(err)
+		cache := newCache(b, a, 0)
+		for kind, verify := range map[string]func(string, string) (token.Pass, error){"each time": a.Verify, "remembered": cache.Verify} {
+			b.Run(name+", "+kind, func(b *testing.B) {
+				b.ReportAllocs()
+				for b.Loop() {
+					if _, err := verify(raw, room); err != nil {
+						b.Fatal(err)
+					}
 				}
-			}
-		})
+			})
+		}
 	}
+}
+
+// BenchmarkVerifyCrowded: all goroutines at one cache, with a thousand passes.
+func BenchmarkVerifyCrowded(b *testing.B) {
+	a := authority(b, token.Options{Secret: secret})
+	cache := newCache(b, a, 0)
+	raws := make([]string, 1000)
+	for i := range raws {
+		p := samplePass()
+		p.Admission = strconv.Itoa(i)
+		raws[i] = sign(b, a, p)
+	}
+	b.ReportAllocs()
+	b.RunParallel(func(pb *testing.PB) {
+		for i := 0; pb.Next(); i++ {
+			if _, err := cache.Verify(raws[i%len(raws)], room); err != nil {
+				b.Error(err)
+			}
+		}
+	})
 }
 
 // BenchmarkVerifyForged: what an attacker can make one gate spend on one request.

@@ -1,9 +1,11 @@
 package token
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -87,8 +89,8 @@ func encodeClaims(by origin, p Pass) ([]byte, error) {
 // decoding error is left out: it would quote the claim.
 func decodeClaims(data []byte) (by origin, p Pass, err error) {
 	var c claims
-	if json.Unmarshal(data, &c) != nil {
-		return origin{}, Pass{}, fmt.Errorf("%w: claims are not JSON of the right types", ErrMalformed)
+	if json.Unmarshal(data, &c) != nil || !exactNames(data) {
+		return origin{}, Pass{}, fmt.Errorf("%w: claims are not JSON of the right names and types", ErrMalformed)
 	}
 	if c.Issuer == nil || c.Room == nil || c.Visitor == nil || c.Admission == nil || c.IssuedAt == nil ||
 		c.Expires == nil || c.Stage == nil || c.Place == nil || c.Generation == nil || c.Epoch == nil || c.End == nil {
@@ -103,6 +105,52 @@ func decodeClaims(data []byte) (by origin, p Pass, err error) {
 		return origin{}, Pass{}, fmt.Errorf("%w: %w", ErrMalformed, err)
 	}
 	return origin{*c.Issuer, c.Installation}, p, nil
+}
+
+// exactNames reports whether in a JSON object no claim stands there twice, none of ours
+// in other letters and none spelled with escapes. Of two equal names encoding/json takes
+// the last, and "AUD" for "aud", where another reader takes the first or none. It is
+// called for valid JSON only.
+func exactNames(data []byte) bool {
+	seen := make(map[string]bool, 16)
+	depth := 0
+	for i := 0; i < len(data); i++ {
+		switch data[i] {
+		case '{', '[':
+			depth++
+		case '}', ']':
+			depth--
+		case '"':
+			begin := i + 1
+			for i = begin; data[i] != '"'; i++ {
+				if data[i] == '\\' {
+					i++
+				}
+			}
+			after := bytes.TrimLeft(data[i+1:], " \t\r\n")
+			if depth != 1 || !bytes.HasPrefix(after, []byte(":")) {
+				continue // a value
+			}
+			name := string(data[begin:i])
+			if seen[name] || strings.Contains(name, `\`) || misspelled(name) {
+				return false
+			}
+			seen[name] = true
+		}
+	}
+	return true
+}
+
+// misspelled reports whether encoding/json takes name for a claim of another spelling.
+func misspelled(name string) bool {
+	for _, claim := range [...]string{
+		"iss", "ins", "aud", "sub", "jti", "iat", "exp", "stage", "place", "generation", "epoch", "end",
+	} {
+		if strings.EqualFold(name, claim) {
+			return name != claim
+		}
+	}
+	return false
 }
 
 // check is the same for signing and verifying, so that nothing is signed that would

@@ -39,12 +39,13 @@
 //  1. refuse more than 4096 bytes before it parses anything,
 //  2. take the algorithm from the key it holds under kid, never from the token, and
 //     refuse an unknown kid without looking for it elsewhere,
-//  3. check typ, iss, ins and that aud is exactly its room, one string and not a list,
+//  3. refuse claims that stand there twice, and check typ, iss, ins and that aud is exactly its room, one string and not a list,
 //  4. require exp and refuse a token whose exp is now or earlier,
 //  5. use no claim of a token that failed any of these.
 //
-// [Authority.VerifyAt] does all of it in Go; testdata/vectors.json holds good and bad
-// tokens to try another implementation against. Such a verifier knows nothing of a
+// [Verifier.VerifyAt] does all of it in Go, [Middleware] for a whole handler;
+// testdata/vectors.json holds good and bad tokens to try another implementation
+// against. Such a verifier knows nothing of a
 // pass that ended early; exp lies a little before the end of the lease for its sake.
 //
 // A token with an ES256 signature has a second valid signature that anybody can

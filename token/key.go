@@ -1,6 +1,7 @@
 package token
 
 import (
+	"bytes"
 	"crypto"
 	"crypto/ecdsa"
 	"crypto/ed25519"
@@ -53,6 +54,10 @@ func newKey(k key) (*key, error) {
 func secretKey(secret []byte) (*key, error) {
 	if len(secret) < minSecret {
 		return nil, fmt.Errorf("has %d bytes, want at least %d random ones", len(secret), minSecret)
+	}
+	if bytes.HasPrefix(bytes.TrimSpace(secret), []byte("-----BEGIN")) {
+		// Anybody knows a public key: as a secret it would let everybody sign.
+		return nil, errors.New("is PEM text; a key goes where keys are given")
 	}
 	secret = slices.Clone(secret)
 	// An HMAC and not a plain hash: a kid is public, and must be of no use to
