@@ -109,12 +109,14 @@ type Token struct {
 	// Issuer is the iss claim.
 	Issuer string `yaml:"issuer"`
 	// Secret signs entry tokens with HS256, at least 32 bytes; the same on all
-	// gates. Empty only with the embedded Redis.
+	// gates. Empty only with the embedded Redis, or with both PrivateKey and
+	// IdentitySecret.
 	Secret Secret `yaml:"secret"`
 	// PrivateKey is a PEM private key, or the file that holds it; after
 	// loading always the PEM text. Entry tokens are then EdDSA or ES256.
 	PrivateKey Secret `yaml:"private_key"`
-	// Previous are secrets and keys still accepted while rotating. An item
+	// Previous are secrets, and public or private keys in PEM, that are accepted
+	// beside the one that signs: while rotating those of before and after. An item
 	// that begins with "/", "./" or "../" names a file; after loading every
 	// item is the secret or the PEM text itself.
 	Previous []Secret `yaml:"previous"`

@@ -65,15 +65,21 @@ func TestSecretFiles(t *testing.T) {
 		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 		return path
 	}
-	const pem = "-----BEGIN PRIVATE KEY-----\nabc\n-----END PRIVATE KEY-----\n"
+	data, err := os.ReadFile("testdata/keys/pass-ed25519.pem")
+	require.NoError(t, err)
+	pem := string(data)
 	c, _, err := config.Parse("q", []byte(minimal), []string{
 		"QUEUEGATE_TOKEN_SECRET_FILE=" + write("secret", goodSecret+"\r\n"),
 		"QUEUEGATE_TOKEN_PREVIOUS_FILE=" + write("previous", "Xk3v9TqLw7RbN2sYc6ZmHd8FgJ4pQaEu\n\n"+pem+goodSecret+"\n"),
+		"QUEUEGATE_TOKEN_PRIVATE_KEY_FILE=" + write("key", pem),
 		"QUEUEGATE_REDIS_URL_FILE=" + write("url", "redis://:pw@localhost\n"),
 	})
 	require.NoError(t, err)
 	require.Equal(t, goodSecret, c.Token.Secret.Reveal())
-	require.Equal(t, []config.Secret{"Xk3v9TqLw7RbN2sYc6ZmHd8FgJ4pQaEu", pem, goodSecret}, c.Token.Previous)
+	require.Equal(t, []config.Secret{"Xk3v9TqLw7RbN2sYc6ZmHd8FgJ4pQaEu", config.Secret(pem), goodSecret}, c.Token.Previous)
+	key, err := c.Token.PrivateKey.PrivateKey()
+	require.NoError(t, err)
+	require.NotNil(t, key)
 	require.Equal(t, "redis://:pw@localhost", c.Redis.URL.Reveal())
 	require.Equal(t, "redis://localhost", c.Redis.Address())
 }

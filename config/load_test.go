@@ -164,11 +164,13 @@ func TestLoadRefusesFilesItCannotRead(t *testing.T) {
 
 func TestPreviousSecretsMayStandInFiles(t *testing.T) {
 	t.Parallel()
+	pem, err := os.ReadFile("testdata/keys/shop.pem")
+	require.NoError(t, err)
 	c, _, err := config.Parse("q", []byte(minimal+`token:
-  previous: [./testdata/keys/old.key, "-----BEGIN PRIVATE KEY-----", "`+goodSecret+`"]
+  previous: [./testdata/keys/old.key, ./testdata/keys/shop.pem, "`+goodSecret+`"]
 `), nil)
 	require.NoError(t, err)
-	require.Equal(t, []config.Secret{"Xk3v9TqLw7RbN2sYc6ZmHd8FgJ4pQaEu", "-----BEGIN PRIVATE KEY-----", goodSecret}, c.Token.Previous)
+	require.Equal(t, []config.Secret{"Xk3v9TqLw7RbN2sYc6ZmHd8FgJ4pQaEu", config.Secret(strings.TrimSpace(string(pem))), goodSecret}, c.Token.Previous)
 }
 
 func TestValidateJudgesAConfigurationMadeByHand(t *testing.T) {

@@ -57,7 +57,7 @@ func (l *loader) keyFile(key, path string) Secret {
 	case text == "":
 		message = "names a file that is empty"
 	case key == "token.private_key" && !isPEM(text):
-		message = "names a file that holds no PEM text; make one with queuegate keygen"
+		message = "names a file that holds no PEM text; make one with queuegate keygen --type ed25519"
 	default:
 		return Secret(text)
 	}
@@ -113,16 +113,9 @@ func (k *checker) signingSecret(key string, s Secret) {
 func (k *checker) token() {
 	t := k.c.Token
 	k.signingSecret("token.secret", t.Secret)
-	if t.Secret == "" && !k.c.EmbeddedRedis() && k.judge("token.secret", "redis.url", "redis.addrs") {
-		k.fail("token.secret", "is required with a Redis, the same on all gates; make one with queuegate keygen and set it here or by QUEUEGATE_TOKEN_SECRET_FILE")
-	}
+	k.privateKey()
 	for i, previous := range t.Previous {
-		key := index("token.previous", i)
-		if previous == "" {
-			k.fail(key, "must not be empty; remove the item")
-		} else if !isPEM(previous.Reveal()) {
-			k.signingSecret(key, previous)
-		}
+		k.previous(index("token.previous", i), previous)
 	}
 	k.signingSecret("token.identity_secret", t.IdentitySecret)
 	if t.Issuer == "" {

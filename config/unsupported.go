@@ -8,13 +8,11 @@ import "reflect"
 // the gate does not do. Whoever builds the feature deletes its line.
 func unsupported() map[string]string {
 	return map[string]string{
-		"token.private_key":             "entry tokens signed with a private key",
 		"admin.allow":                   "admin access by address",
 		"admin.pprof":                   "Go profiles on the admin listener",
 		"rooms[].upstream":              "a shop of its own for a room",
 		"rooms[].shadow":                "shadow mode",
 		"rooms[].consume":               "passes used up by an order",
-		"rooms[].cookie.partitioned":    "partitioned cookies",
 		"rooms[].page.logo":             "logo on the queue page",
 		"rooms[].page.accent":           "colours of the queue page",
 		"rooms[].page.template":         "queue page of your own",

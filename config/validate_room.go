@@ -45,6 +45,7 @@ func (k *checker) rooms() {
 		k.contradictions(key, r)
 		k.choices(key, r)
 		k.identity(key+".identity", r.Identity)
+		k.cookie(key+".cookie", r)
 		k.embedded(key, r)
 	}
 	k.sharedPaths()
@@ -127,16 +128,11 @@ func (k *checker) contradictions(key string, r Room) {
 	if r.QueueingMethod == QueuePassthrough && r.QueueAll && k.judge(key+".queueing_method") {
 		k.fail(key+".queue_all", "must not be set with queueing_method: passthrough, which lets everybody pass; remove one of them")
 	}
-	if r.Cookie.SameSite == SameSiteNone && r.Cookie.Secure != SecureAlways && k.judge(key+".cookie.secure") {
-		k.fail(key+".cookie.same_site", "\"none\" needs cookie.secure: always; browsers drop such a cookie otherwise")
-	}
 }
 
 func (k *checker) choices(key string, r Room) {
 	k.oneOf(key+".queueing_method", r.QueueingMethod, QueueFIFO, QueueRandom, QueuePassthrough, QueueReject)
 	k.oneOf(key+".on_redis_error", r.OnRedisError, RedisErrorClosed, RedisErrorOpen, RedisErrorStrict)
-	k.oneOf(key+".cookie.same_site", r.Cookie.SameSite, SameSiteLax, SameSiteStrict, SameSiteNone)
-	k.oneOf(key+".cookie.secure", r.Cookie.Secure, SecureAuto, SecureAlways, SecureNever)
 	switch r.QueueingStatusCode {
 	case http.StatusTooManyRequests, http.StatusOK, http.StatusAccepted, http.StatusServiceUnavailable:
 	default:
@@ -146,9 +142,6 @@ func (k *checker) choices(key string, r Room) {
 		if !statusPattern.MatchString(status) {
 			k.fail(index(key+".consume.success", i), "must be a status such as 201 or 2xx%s", got(status))
 		}
-	}
-	if r.Cookie.Domain != "" {
-		k.host(key+".cookie.domain", r.Cookie.Domain)
 	}
 	if r.Upstream != "" {
 		k.upstream(key+".upstream", r.Upstream)

@@ -1,6 +1,8 @@
 package proxy
 
 import (
+	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"time"
@@ -14,8 +16,9 @@ const (
 	hostPrefix = "__Host-"
 	// maxTwins bounds how many cookies of one name are tried. More than one is no
 	// normal browser's doing, but a sibling host or an old scheme can leave a bad
-	// twin, which must not lock the good one out.
-	maxTwins = 4
+	// twin, which must not lock the good one out. A browser sends one for each
+	// domain above the host and each path above the page; those are few.
+	maxTwins = 16
 	// cookieSlack is kept beyond the life of what a cookie holds, so that the
 	// gate and not the browser's clock tells when it is over.
 	cookieSlack = 100 * time.Second
@@ -33,9 +36,46 @@ const (
 
 // Cookie shapes the cookies of a room.
 type Cookie struct {
-	Domain   string        // empty: the host alone
+	// Domain makes the cookies those of a domain and all hosts below it; empty:
+	// the host alone, which is also what a host elsewhere gets, for browsers drop
+	// a cookie of a domain that is not theirs.
+	Domain   string
 	SameSite http.SameSite // zero: Lax, so that the way back from a payment page brings the pass
 	Secure   SecureMode    // empty: SecureAuto
+	// Partitioned gives the cookies a jar of their own for each site that frames
+	// the shop; it needs SameSite none and SecureAlways.
+	Partitioned bool
+}
+
+// site is how the browser sees the gate.
+type site struct {
+	proto, host string // host in small letters, without port
+}
+
+// validate says which of the rules is broken by which browsers drop a cookie.
+func (c Cookie) validate() error {
+	switch c.Secure {
+	case SecureAuto, SecureAlways, SecureNever:
+	default:
+		return fmt.Errorf("Cookie.Secure is %q; use auto, always or never", c.Secure)
+	}
+	switch {
+	case c.SameSite == http.SameSiteNoneMode && c.Secure == SecureNever:
+		return errors.New("Cookie.SameSite none needs Secure: browsers drop the cookie otherwise")
+	case c.Partitioned && (c.SameSite != http.SameSiteNoneMode || c.Secure != SecureAlways):
+		return errors.New("Cookie.Partitioned needs SameSite none and Secure always: browsers drop the cookie otherwise")
+	}
+	return nil
+}
+
+// domainAt is the Domain of a cookie at a host; false when the one configured
+// is not the host's, so that the cookie is the host's alone.
+func (c Cookie) domainAt(host string) (domain string, ok bool) {
+	domain = strings.ToLower(c.Domain)
+	if domain == "" || host == domain || strings.HasSuffix(host, "."+domain) {
+		return domain, true
+	}
+	return "", false
 }
 
 // baker writes and reads the two cookies of one room. Nothing else does.
@@ -57,34 +97,41 @@ func (b baker) secure(proto string) bool {
 }
 
 // bake returns the cookie that holds value under kind for maxAge.
-func (b baker) bake(kind, value string, maxAge time.Duration, proto string) *http.Cookie {
-	secure := b.secure(proto)
+func (b baker) bake(kind, value string, maxAge time.Duration, at site) *http.Cookie {
+	secure := b.secure(at.proto)
+	domain, _ := b.cookie.domainAt(at.host)
 	name := kind + b.room
-	if secure && b.cookie.Domain == "" {
+	if secure && domain == "" {
 		name = hostPrefix + name
 	}
 	return &http.Cookie{
-		Name: name, Value: value, Path: "/", Domain: b.cookie.Domain,
+		Name: name, Value: value, Path: "/", Domain: domain,
 		MaxAge:   int(max((maxAge+time.Second-1)/time.Second, 1)),
-		HttpOnly: true, Secure: secure, SameSite: b.cookie.SameSite,
+		HttpOnly: true, Secure: secure, SameSite: b.cookie.SameSite, Partitioned: b.cookie.Partitioned,
 	}
 }
 
 // clear returns the cookies that delete what the request brought under kind: a
 // request that brought none gets none, for its answer may arrive after one
-// that set a good cookie.
-func (b baker) clear(r *http.Request, kind, proto string) []*http.Cookie {
+// that set a good cookie. A name without the host's prefix can be a cookie of the
+// domain or of the host alone, which one the request does not say.
+func (b baker) clear(r *http.Request, kind string, at site) []*http.Cookie {
 	var cleared []*http.Cookie
-	for _, name := range []string{hostPrefix + kind + b.room, kind + b.room} {
-		if len(r.CookiesNamed(name)) == 0 {
-			continue
+	brought := func(name string) bool { return len(r.CookiesNamed(name)) > 0 }
+	plain := b.bake(kind, "", 0, at)
+	plain.Name, plain.MaxAge = kind+b.room, -1
+	if brought(hostPrefix + plain.Name) {
+		host := *plain
+		host.Name, host.Domain, host.Secure = hostPrefix+plain.Name, "", true // else browsers ignore it
+		cleared = append(cleared, &host)
+	}
+	if brought(plain.Name) {
+		cleared = append(cleared, plain)
+		if plain.Domain != "" {
+			host := *plain
+			host.Domain = ""
+			cleared = append(cleared, &host)
 		}
-		c := b.bake(kind, "", 0, proto)
-		c.Name, c.MaxAge = name, -1
-		if strings.HasPrefix(name, hostPrefix) { // else browsers ignore it
-			c.Secure, c.Domain = true, ""
-		}
-		cleared = append(cleared, c)
 	}
 	return cleared
 }
@@ -146,4 +193,11 @@ func dropOurs(lines []string) []string {
 		}
 	}
 	return kept
+}
+
+// setsOurs reports whether an answer of the shop sets a cookie under one of the
+// gate's names.
+func setsOurs(h http.Header) bool {
+	lines := h["Set-Cookie"]
+	return len(dropOurs(lines)) < len(lines)
 }

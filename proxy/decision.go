@@ -66,4 +66,5 @@ const (
 	ReasonReturn      Reason = "return"         // sent on from our page to the shop
 	ReasonJoinLimit   Reason = "join_limit"     // its address was given too many new places
 	ReasonPreflight   Reason = "preflight"      // a browser asks what a script of another site may do
+	ReasonKeys        Reason = "keys"           // the public keys
 )

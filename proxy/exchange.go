@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/netip"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"time"
 
@@ -45,6 +46,7 @@ type exchange struct {
 
 	// What the answer hands out.
 	admitted  *held // the pass by which the shop is reached
+	given     *held // the pass that is handed out
 	cookies   []*http.Cookie
 	newToken  string // for X-Entry-Token
 	newTicket string // for X-Queue-Ticket
@@ -132,10 +134,29 @@ func (x *exchange) ask(question func(ctx context.Context, l Line) (queue.Standin
 // who used it or have no cookie.
 func (x *exchange) give(h held) {
 	b := x.room.baker
-	x.cookies = append(x.cookies, b.bake(entryCookie, h.raw, x.lease(h.pass)+cookieSlack, x.proto))
+	x.cookies = append(x.cookies, b.bake(entryCookie, h.raw, x.lease(h.pass)+cookieSlack, x.site()))
+	x.given = &h
 	if x.usesHeaders() {
 		x.newToken = h.raw
 	}
+}
+
+// site is how the browser sees the gate. A cookie of a domain that is not the
+// host's would be dropped without a word, so that is said, once for each room.
+func (x *exchange) site() site {
+	at := site{proto: x.proto, host: x.target.Host}
+	if front := x.r.Header.Get("X-Forwarded-Host"); front != "" && x.g.clients.PeerTrusted(x.r) {
+		first, _, _ := strings.Cut(front, ",")
+		host, _, _ := strings.Cut(strings.TrimSpace(first), ":") // an address in brackets is in no domain
+		at.host = strings.ToLower(strings.TrimSuffix(host, "."))
+	}
+	if _, ok := x.room.Cookie.domainAt(at.host); !ok {
+		x.room.strayHost.Do(func() {
+			x.g.log.ErrorContext(x.r.Context(), "cookie.domain does not cover a host that is asked for; its visitors get cookies of that host alone",
+				"room", x.room.Name, "domain", x.room.Cookie.Domain, "host", printable(at.host))
+		})
+	}
+	return at
 }
 
 // giveTicket keeps a ticket for the answer unless it is the one that came.
@@ -143,7 +164,7 @@ func (x *exchange) giveTicket(raw string) {
 	if raw == "" || raw == x.rawTkt {
 		return
 	}
-	x.cookies = append(x.cookies, x.room.baker.bake(ticketCookie, raw, x.room.WaitingTimeout+cookieSlack, x.proto))
+	x.cookies = append(x.cookies, x.room.baker.bake(ticketCookie, raw, x.room.WaitingTimeout+cookieSlack, x.site()))
 	if x.usesHeaders() {
 		x.newTicket = raw
 	}
@@ -166,6 +187,7 @@ func (x *exchange) handOut(h http.Header) {
 		return
 	}
 	x.handed = true
+	x.withdraw()
 	for _, c := range x.cookies {
 		h.Add("Set-Cookie", c.String())
 	}
@@ -186,6 +208,17 @@ func (x *exchange) handOut(h http.Header) {
 	if h.Get("Cache-Control") != "no-store" {
 		h.Set("Cache-Control", "private, no-store")
 	}
+}
+
+// withdraw keeps back a pass that ended while its request was at the shop: the
+// answer may be the last of several, and must not put a pass that is worth nothing
+// over one that another request was given since.
+func (x *exchange) withdraw() {
+	if x.given == nil || x.g.valueOf(x.room, x.given.pass) != worthless {
+		return
+	}
+	x.cookies = slices.DeleteFunc(x.cookies, func(c *http.Cookie) bool { return c.Value == x.given.raw })
+	x.newToken = ""
 }
 
 // introduce tells the shop who was admitted.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -24,6 +25,8 @@ type Gate struct {
 	clients      *clientip.Resolver
 	shop         *shop
 	passes       *token.Authority
+	verified     *token.Cache // verifies what passes has signed
+	jwks         []byte       // the public keys; nil when there are none
 	tickets      *token.Tickets
 	secret       []byte
 	redisTimeout time.Duration
@@ -42,6 +45,8 @@ type room struct {
 	entry    string // where a person goes who has no way back
 	polls    *pollGuard
 	inFlight atomic.Int64
+	// strayHost is done when a host was asked for that Cookie.Domain does not cover.
+	strayHost sync.Once
 }
 
 // New returns the gate that o describes, or an error that names everything that
@@ -79,6 +84,12 @@ func New(o Options) (*Gate, error) {
 	}
 	var err error
 	if g.table, err = route.NewTable(o.Prefix, routes); err != nil {
+		errs = append(errs, err)
+	}
+	if g.verified, err = token.NewCache(o.Passes.Verifier, 0); err != nil {
+		errs = append(errs, err)
+	}
+	if g.jwks, err = o.Passes.JWKS(); err != nil {
 		errs = append(errs, err)
 	}
 	if err := errors.Join(errs...); err != nil {

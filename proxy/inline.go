@@ -114,9 +114,10 @@ func validKey(key string) bool {
 	return true
 }
 
-// readTicket finds out whose request this is, and the first ticket of this room
-// that it brings, that is ours and not another person's; all others are as good
-// as none.
+// readTicket finds out whose request this is, and the ticket of this room that it
+// brings, that is ours and not another person's; all others are as good as none.
+// Of several the first counts whose stay goes on, as far as is known here: a twin
+// that is over must not cost anybody the place.
 func (x *exchange) readTicket() {
 	x.person = x.identify()
 	candidates, ok := single(x.r.Header.Values(headerQueueTicket))
@@ -124,11 +125,28 @@ func (x *exchange) readTicket() {
 		return
 	}
 	for _, raw := range append(candidates, x.room.baker.read(x.r, ticketCookie)...) {
-		if t, err := x.g.tickets.Open(x.room.Name, raw); err == nil && !x.anothers(t) {
+		t, err := x.g.tickets.Open(x.room.Name, raw)
+		if err != nil || x.anothers(t) {
+			continue
+		}
+		over := x.overFor(t)
+		if x.ticket == nil || !over {
 			x.ticket, x.rawTkt = &t, raw
+		}
+		if !over {
 			return
 		}
 	}
+}
+
+// overFor reports whether the stay of a ticket has ended or its line was reset.
+func (x *exchange) overFor(t token.Ticket) bool {
+	if x.room.off() {
+		return false // there is no line to tell
+	}
+	_, ended := x.room.Line.Ended(t.Visitor, t.Place)
+	known, ok := x.room.Line.Room()
+	return ended || ok && t.Generation < known.Generation
 }
 
 // signOfLife is the sign of life that this request gives: by its ticket, or by a

@@ -228,13 +228,8 @@ func (r Room) validate() error {
 	if r.MaxInFlight < 0 {
 		fail("MaxInFlight is %d; use 0 for no bound", r.MaxInFlight)
 	}
-	switch r.Cookie.Secure {
-	case SecureAuto, SecureAlways, SecureNever:
-	default:
-		fail("Cookie.Secure is %q; use auto, always or never", r.Cookie.Secure)
-	}
-	if r.Cookie.SameSite == http.SameSiteNoneMode && r.Cookie.Secure == SecureNever {
-		fail("Cookie.SameSite none needs Secure: browsers drop the cookie otherwise")
+	if err := r.Cookie.validate(); err != nil {
+		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
 }

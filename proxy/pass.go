@@ -150,7 +150,7 @@ func (x *exchange) bestPass() (held, worth) {
 	var best held
 	value := worthless
 	for _, raw := range candidates {
-		p, err := x.g.passes.Verify(raw, x.room.Name)
+		p, err := x.g.verified.Verify(raw, x.room.Name)
 		if err != nil {
 			continue
 		}

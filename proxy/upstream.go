@@ -11,6 +11,7 @@ import (
 	"net/http/httputil"
 	"net/url"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -31,6 +32,8 @@ type shop struct {
 	scheme     string
 	host       string
 	maxRequest time.Duration
+	log        *slog.Logger
+	misnamed   sync.Once // done when the shop has set a cookie under a name of ours
 }
 
 // trip is one request on its way to the shop: what the hooks of the reverse
@@ -50,7 +53,7 @@ func tripOf(ctx context.Context) *trip {
 }
 
 func newShop(u Upstream, log *slog.Logger) *shop {
-	s := &shop{scheme: u.URL.Scheme, host: u.URL.Host, maxRequest: u.MaxRequest}
+	s := &shop{scheme: u.URL.Scheme, host: u.URL.Host, maxRequest: u.MaxRequest, log: log}
 	s.proxy = &httputil.ReverseProxy{
 		Rewrite:        s.rewrite,
 		Transport:      newTransport(u),
@@ -145,6 +148,12 @@ func (s *shop) forwardable(raw string) bool {
 // answer works on the shop's answer before the client sees any of it.
 func (s *shop) answer(resp *http.Response) error {
 	t := tripOf(resp.Request.Context())
+	if setsOurs(resp.Header) {
+		s.misnamed.Do(func() {
+			s.log.WarnContext(resp.Request.Context(), "the shop sets a cookie whose name begins like the gate's own; such cookies are dropped",
+				"names", ticketCookie+"* and "+entryCookie+"*", "path", loggedPath(t.x.r.RequestURI))
+		})
+	}
 	scrubAnswer(resp.Header)
 	scrubTrailers(resp)
 	if resp.StatusCode == http.StatusSwitchingProtocols || isEventStream(resp.Header) {

@@ -38,7 +38,10 @@ func (g *Gate) serveOwn(x *exchange, path string) {
 	name, rest, hasRest := strings.Cut(path, "/")
 	x.room = g.rooms[name]
 	choices, known := endpoints[rest]
-	if x.room == nil || !known || (hasRest && rest == "") {
+	switch {
+	case path == jwksPath && g.jwks != nil:
+		choices = []endpoint{{http.MethodGet, (*exchange).serveJWKS}}
+	case x.room == nil || !known || (hasRest && rest == ""):
 		x.decide(Refused, ReasonNotFound)
 		x.problem(newProblem(http.StatusNotFound, "not-found", "There is no such room or endpoint."))
 		return
@@ -308,7 +311,7 @@ func (x *exchange) giveUp(given []queue.Holding, status string, end func(Line, c
 		}
 	}
 	for _, kind := range []string{ticketCookie, entryCookie} {
-		x.cookies = append(x.cookies, x.room.baker.clear(x.r, kind, x.proto)...)
+		x.cookies = append(x.cookies, x.room.baker.clear(x.r, kind, x.site())...)
 	}
 	x.document(http.StatusOK, statusDoc{Room: x.room.Name, Status: status, RoomState: x.stateNow()})
 }

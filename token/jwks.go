@@ -26,11 +26,11 @@ type jwk struct {
 }
 
 // JWKS returns the public keys in use as a JSON Web Key Set, the signing key first.
-// Secrets are never in it: with HS256 alone the set is empty.
+// Secrets are never in it: with HS256 alone it is nil.
 func (v *Verifier) JWKS() ([]byte, error) {
-	set := struct {
+	var set struct {
 		Keys []jwk `json:"keys"`
-	}{Keys: []jwk{}}
+	}
 	for _, k := range v.ordered {
 		j := jwk{ID: k.id, Alg: k.method.Alg(), Use: "sig"}
 		switch public := k.verify.(type) {
@@ -50,6 +50,9 @@ func (v *Verifier) JWKS() ([]byte, error) {
 			continue
 		}
 		set.Keys = append(set.Keys, j)
+	}
+	if len(set.Keys) == 0 {
+		return nil, nil
 	}
 	return json.Marshal(set)
 }

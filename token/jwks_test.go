@@ -33,7 +33,7 @@ func TestJWKSHoldsNoSecret(t *testing.T) {
 	t.Parallel()
 	data, err := authority(t, token.Options{Secret: secret, Previous: [][]byte{oldSecret}}).JWKS()
 	require.NoError(t, err)
-	require.JSONEq(t, `{"keys":[]}`, string(data))
+	require.Nil(t, data)
 }
 
 func TestTokensVerifyWithTheKeysOfTheJWKS(t *testing.T) {

@@ -106,6 +106,7 @@ func (b *built) room(c *config.Config, r config.Room, keys signingKeys, log *slo
 		MaxInFlight: r.MaxInFlight, ForwardToken: r.ForwardToken,
 		Cookie: proxy.Cookie{
 			Domain: r.Cookie.Domain, SameSite: sameSite(r.Cookie.SameSite), Secure: proxy.SecureMode(r.Cookie.Secure),
+			Partitioned: r.Cookie.Partitioned,
 		},
 		Page: page.Options{
 			Title: r.Page.Title, Message: r.Page.Message, Contact: r.Page.Contact, Footer: r.Page.Footer,
@@ -187,26 +188,35 @@ type signingKeys struct {
 }
 
 func newKeys(c *config.Config) (signingKeys, error) {
-	secret := []byte(c.Token.Secret.Reveal())
-	if len(secret) == 0 {
-		// Only with the embedded Redis, whose line ends with this process as well.
-		secret = []byte(newSecret())
+	// Staging and production may share secrets, but no line. A prefix has no slash.
+	installation := c.Token.Issuer + "/" + c.Redis.KeyPrefix
+	opts := token.Options{Issuer: c.Token.Issuer, Installation: installation, Secret: []byte(c.Token.Secret.Reveal())}
+	if len(opts.Secret) == 0 {
+		// Only with the embedded Redis, whose line ends with this process as well, or
+		// beside a private key and an identity secret, where it is not used.
+		opts.Secret = []byte(newSecret())
 	}
-	previous := make([][]byte, len(c.Token.Previous))
-	for i, p := range c.Token.Previous {
-		previous[i] = []byte(p.Reveal())
+	var err error
+	if opts.PrivateKey, err = c.Token.PrivateKey.PrivateKey(); err != nil {
+		return signingKeys{}, fmt.Errorf("token.private_key: %w", err)
+	}
+	for i, previous := range c.Token.Previous {
+		public, err := previous.VerifyKey()
+		switch {
+		case err != nil:
+			return signingKeys{}, fmt.Errorf("token.previous[%d]: %w", i, err)
+		case public != nil:
+			opts.PreviousPublic = append(opts.PreviousPublic, public)
+		default:
+			opts.Previous = append(opts.Previous, []byte(previous.Reveal()))
+		}
 	}
 	identity := []byte(c.Token.IdentitySecret.Reveal())
 	if len(identity) == 0 {
-		identity = secret
+		identity = opts.Secret
 	}
-	// Staging and production may share secrets, but no line. A prefix has no slash.
-	installation := c.Token.Issuer + "/" + c.Redis.KeyPrefix
 	keys := signingKeys{identity: token.DeriveIdentitySecret(identity, installation)}
-	var err error
-	if keys.passes, err = token.New(token.Options{
-		Issuer: c.Token.Issuer, Installation: installation, Secret: secret, Previous: previous,
-	}); err != nil {
+	if keys.passes, err = token.New(opts); err != nil {
 		return signingKeys{}, fmt.Errorf("token: %w", err)
 	}
 	if keys.tickets, err = token.NewTickets(identity, installation); err != nil {
