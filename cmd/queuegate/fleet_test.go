@@ -166,6 +166,7 @@ func startGate(t testing.TB, config string, env ...string) *gate {
 // start starts the gate, or starts it again after kill. It listens elsewhere then.
 func (g *gate) start(t testing.TB) {
 	t.Helper()
+	g.url = ""
 	g.process = run(t, g.env, "serve", "-c", g.config)
 	eventually(t, "the gate listens", func() bool {
 		for line := range strings.Lines(g.stderr.String()) {
