@@ -58,6 +58,7 @@
 // them signs with it:
 //
 //  1. add the new secret to Previous of all gates (its public half to PreviousPublic),
+//     and wait until those who read the key set have read it again,
 //  2. make it the signing key and put the old one into Previous, on all gates,
 //  3. when the longest session is over, drop the old one.
 //
