@@ -1,6 +1,7 @@
 package main_test
 
 import (
+	"fmt"
 	"net/http"
 	"net/url"
 	"os"
@@ -243,9 +244,10 @@ func TestNothingAClientWritesBecomesAKey(t *testing.T) {
 func TestCookiesAreSecureWhereTheVisitorUsesHTTPS(t *testing.T) {
 	t.Parallel()
 	f := startFleet(t, plan{gates: 1, rooms: room("total_active_users: 1"), more: "trusted_proxies: [127.0.0.2/32]"})
-	g := f.gates[0]
-	newApp(t).enter(t, g)
-	cookies := func(header map[string]string) []*http.Cookie {
+	behind := startGate(t, f.config, "QUEUEGATE_TRUSTED_PROXIES=127.0.0.0/8")
+	behind.waitReady(t)
+	newApp(t).enter(t, f.gates[0])
+	cookies := func(g *gate, header map[string]string) []*http.Cookie {
 		h := browse()
 		for name, value := range header {
 			h[name] = value
@@ -254,12 +256,51 @@ func TestCookiesAreSecureWhereTheVisitorUsesHTTPS(t *testing.T) {
 		require.Equal(t, http.StatusTooManyRequests, a.code)
 		return (&http.Response{Header: a.header}).Cookies()
 	}
-	for _, c := range append(cookies(nil), cookies(map[string]string{"X-Forwarded-Proto": "https"})...) {
+	for _, c := range append(cookies(f.gates[0], nil), cookies(f.gates[0], map[string]string{"X-Forwarded-Proto": "https"})...) {
 		require.False(t, c.Secure, "no proxy of ours said so")
 		require.Equal(t, "queuegate_ticket_checkout", c.Name)
 		require.True(t, c.HttpOnly)
 		require.Equal(t, http.SameSiteLaxMode, c.SameSite)
 	}
+	for _, c := range cookies(behind, map[string]string{"X-Forwarded-Proto": "https"}) {
+		require.True(t, c.Secure)
+		require.Equal(t, "__Host-queuegate_ticket_checkout", c.Name)
+		require.Empty(t, c.Domain)
+		require.Equal(t, "/", c.Path)
+	}
+	for _, c := range cookies(behind, nil) {
+		require.False(t, c.Secure, "a visitor without https keeps a place as well")
+	}
+}
+
+// However often and wherever an admission is taken up, it is one slot and one pass.
+func TestAdmissionTakenUpAHundredTimesAtOnceIsOneSlot(t *testing.T) {
+	t.Parallel()
+	const tries = 100
+	f := startFleet(t, plan{gates: 2, rooms: room("total_active_users: 10")})
+	first := newApp(t)
+	_, err := first.join(f.gates[0], nil)
+	require.NoError(t, err)
+	first.await(t, f.gates[0])
+	want := passOf(t, first.pass)
+	require.Equal(t, token.Ready, want.Stage)
+	given := make([]string, tries)
+	require.NoError(t, all(tries, func(i int) error {
+		hand := newApp(t) // its own address and connection, the same pass
+		hand.pass = first.pass
+		a, err := hand.open(f.gates[i%2])
+		if err == nil && a.code != http.StatusOK {
+			err = fmt.Errorf("answer %d: %s", a.code, a.body)
+		}
+		given[i] = hand.pass
+		return err
+	}))
+	for _, raw := range given {
+		got := passOf(t, raw)
+		require.Equal(t, want.Admission, got.Admission)
+		require.Equal(t, want.Visitor, got.Visitor)
+	}
+	require.EqualValues(t, 1, f.redis.Client(t).ZCard(t.Context(), "qg:{checkout}:slots").Val())
 }
 
 // The browser ends with one identity that is good at either gate, and nothing it was
