@@ -257,7 +257,11 @@ func (l *fakeLine) extend(name string, h queue.Holding) (queue.Standing, error) 
 	if s == nil {
 		return instead, nil
 	}
-	l.grant(s, queue.Active, l.session)
+	life := l.session
+	if h.Flight > 0 { // never less than it was
+		life = max(h.Flight, time.UnixMilli(s.lease.End).Sub(l.now))
+	}
+	l.grant(s, queue.Active, life)
 	return l.standing(h.Visitor), nil
 }
 

@@ -39,7 +39,8 @@ type rawShop struct {
 	mu     sync.Mutex
 	seen   []shopRequest
 	answer func(req shopRequest, conn net.Conn) // writes the whole answer; nil: 200 ok
-	hasty  bool                                 // answers who asks before sending a body, without reading one
+	conns  map[net.Conn]struct{}
+	hasty  bool // answers who asks before sending a body, without reading one
 }
 
 type shopRequest struct {
@@ -58,7 +59,7 @@ func (r shopRequest) target() string {
 func newRawShop(t *testing.T) *rawShop {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	s := &rawShop{t: t, ln: ln}
+	s := &rawShop{t: t, ln: ln, conns: map[net.Conn]struct{}{}}
 	var wg sync.WaitGroup
 	wg.Add(1)
 	go func() {
@@ -76,7 +77,15 @@ func newRawShop(t *testing.T) *rawShop {
 }
 
 func (s *rawShop) serve(conn net.Conn) {
-	defer conn.Close()
+	s.mu.Lock()
+	s.conns[conn] = struct{}{}
+	s.mu.Unlock()
+	defer func() {
+		s.mu.Lock()
+		delete(s.conns, conn)
+		s.mu.Unlock()
+		conn.Close()
+	}()
 	r := bufio.NewReader(conn)
 	for {
 		s.mu.Lock()
@@ -146,6 +155,16 @@ func newChunkedReader(r *bufio.Reader) io.Reader {
 		return strings.NewReader("")
 	}
 	return resp.Body
+}
+
+// hangUp closes all connections of the shop, those that the gate keeps for later
+// as well.
+func (s *rawShop) hangUp() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for conn := range s.conns {
+		_ = conn.Close()
+	}
 }
 
 // requests returns what the shop has seen.

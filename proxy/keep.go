@@ -1,46 +1,55 @@
 package proxy
 
 import (
-	"bufio"
 	"context"
-	"net"
-	"net/http"
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/felixge/httpsnoop"
 
 	"github.com/queuegate/queuegate/queue"
 	"github.com/queuegate/queuegate/token"
 )
 
-// flightLease is how far ahead of now a request in flight keeps its slot; it is
-// renewed after half of it.
-const flightLease = 30 * time.Second
+const (
+	// flightLease is how far ahead of now a request in flight keeps its slot; it is
+	// renewed after half of it.
+	flightLease = 30 * time.Second
+	// streamGlance is how often a stream looks whether its pass has ended.
+	streamGlance = 500 * time.Millisecond
+	// streamProbe is the least a lease can be renewed by. It is asked for to learn
+	// the lease's end, which other requests of the visitor may have moved.
+	streamProbe = time.Millisecond
+)
 
 // keeper keeps the slot of one admitted request while it is at the shop: also
 // past the session's maximum and with renewal off, but never after the pass was
 // given back or while the gate does not reach Redis. A stream is not work in
-// flight: its slot lasts as long as its client says something.
+// flight: its slot lasts as long as its client says something, and it ends with
+// its pass.
 type keeper struct {
-	x     *exchange
-	mu    sync.Mutex
-	timer *time.Timer // nil once the request is over
-	// tunnel is set when the connection became a stream, spoke when its client
-	// has said something since the last renewal.
-	tunnel, spoke atomic.Bool
+	x      *exchange
+	giveUp context.CancelCauseFunc // breaks the request off
+	mu     sync.Mutex
+	timer  *time.Timer // nil once the request is over
+	// stream is set when the answer became one, spoke when its client has said
+	// something since the last renewal.
+	stream, spoke atomic.Bool
+
+	looking sync.Mutex // guards what follows
+	pass    token.Pass // with the end of its lease as last heard
+	renewed time.Time  // when the stream renewed it last
 }
 
 // keepSlot begins to keep the slot of x's pass. stop ends it.
-func (x *exchange) keepSlot() (k *keeper, stop func()) {
-	k = &keeper{x: x}
+func (x *exchange) keepSlot(giveUp context.CancelCauseFunc) (k *keeper, stop func()) {
+	k = &keeper{x: x, giveUp: giveUp, renewed: x.g.now()}
 	if x.admitted == nil {
 		return k, func() {}
 	}
+	k.pass = x.admitted.pass
 	// Not before half of what is left has passed: most requests are over by then.
-	left := x.lease(x.admitted.pass)
-	k.timer = time.AfterFunc(max(left/2, left-flightLease/2), k.renew)
+	left := x.lease(k.pass)
+	k.timer = time.AfterFunc(max(left/2, left-flightLease/2), k.look)
 	return k, func() {
 		k.mu.Lock()
 		defer k.mu.Unlock()
@@ -49,9 +58,22 @@ func (x *exchange) keepSlot() (k *keeper, stop func()) {
 	}
 }
 
-// renew extends the lease and sets the timer again.
-func (k *keeper) renew() {
-	next := k.extend()
+// look extends the lease, or ends the stream whose pass is over, and sets the
+// timer again.
+func (k *keeper) look() {
+	k.looking.Lock()
+	defer k.looking.Unlock()
+	next := flightLease / 2
+	switch {
+	case k.stream.Load():
+		if !k.passLasts() {
+			k.giveUp(errPassEnded)
+			return
+		}
+		next = min(streamGlance, k.x.room.SessionDuration/4)
+	case k.renew(flightLease) != nil:
+		next = time.Second // Redis away: soon again
+	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.timer != nil {
@@ -59,69 +81,56 @@ func (k *keeper) renew() {
 	}
 }
 
-// extend renews the lease once and tells after which time to do it again.
-func (k *keeper) extend() time.Duration {
-	x := k.x
-	h := holding(x.admitted.pass)
-	next := flightLease / 2
+// passLasts reports whether the pass of a stream is still good, as any other
+// request would find it. It renews the pass when the client has said something,
+// as often as a client of ordinary requests has it renewed.
+func (k *keeper) passLasts() bool {
+	room, value := k.x.room, k.x.g.valueOf(k.x.room, k.pass)
 	switch {
-	case !k.tunnel.Load():
-		h.Flight = flightLease
-	case x.room.DisableSessionRenewal || !k.spoke.Swap(false):
-		return x.room.SessionDuration / 4
+	case value == worthless:
+		return false
+	case value == past:
+		return k.renew(streamProbe) == nil && k.pass.End > 0
+	case !room.DisableSessionRenewal && k.x.g.now().Sub(k.renewed) >= room.SessionDuration/4 && k.spoke.Swap(false):
+		if k.renew(0) != nil {
+			k.spoke.Store(true) // Redis away: good until its end, and again soon
+			return true
+		}
+		k.renewed = k.x.g.now()
+		return k.pass.End > 0
 	default:
-		next = x.room.SessionDuration / 4
+		return true
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(x.r.Context()), x.g.redisTimeout)
+}
+
+// renew extends the lease by what a request in flight needs, or for 0 by a
+// session, and notes its end: 0 when this admission holds none any more.
+func (k *keeper) renew(flight time.Duration) error {
+	h := holding(k.pass)
+	h.Flight = flight
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(k.x.r.Context()), k.x.g.redisTimeout)
 	defer cancel()
-	if _, err := x.room.Line.Renew(ctx, h); err != nil {
-		return time.Second // Redis away: soon again
+	st, err := k.x.room.Line.Renew(ctx, h)
+	switch {
+	case err != nil:
+		return err
+	case st.Lease.Admission != k.pass.Admission, flight == streamProbe && st.Lease.End-st.Room.Now <= streamProbe.Milliseconds():
+		k.pass.End = 0
+	default:
+		k.pass.End, k.pass.Expires = st.Lease.End, st.Lease.Until
 	}
-	return next
+	return nil
 }
 
 // becameStream tells that the shop answered with a stream: from now on only what
 // the client says keeps the slot.
 func (k *keeper) becameStream() {
-	k.tunnel.Store(true)
+	k.stream.Store(true)
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.timer != nil {
-		k.timer.Reset(k.x.room.SessionDuration / 4)
+		k.timer.Reset(min(streamGlance, k.x.room.SessionDuration/4))
 	}
-}
-
-// hear returns a writer whose connection, should it be upgraded, tells when the
-// client says something.
-func (k *keeper) hear(w http.ResponseWriter) http.ResponseWriter {
-	if k.x.admitted == nil || !isWebSocket(k.x.r) {
-		return w
-	}
-	return httpsnoop.Wrap(w, httpsnoop.Hooks{
-		Hijack: func(next httpsnoop.HijackFunc) httpsnoop.HijackFunc {
-			return func() (net.Conn, *bufio.ReadWriter, error) {
-				conn, rw, err := next()
-				if err == nil {
-					conn = heardConn{Conn: conn, spoke: &k.spoke}
-				}
-				return conn, rw, err
-			}
-		},
-	})
-}
-
-// heardConn notes that something was read from the client.
-type heardConn struct {
-	net.Conn
-	spoke *atomic.Bool
-}
-
-func (c heardConn) Read(p []byte) (int, error) {
-	n, err := c.Conn.Read(p)
-	if n > 0 {
-		c.spoke.Store(true)
-	}
-	return n, err
 }
 
 // restored registers the lease of a running pass whose epoch's history Redis has

@@ -99,7 +99,6 @@ type Server struct {
 	publicLn net.Listener // nil before Listen
 	adminLn  net.Listener
 	draining atomic.Bool
-	tunnels  tunnels
 	running  flights
 	cut      context.CancelFunc // ends the context of every request
 }
@@ -113,7 +112,7 @@ func NewServer(o ServerOptions) (*Server, error) {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	s := &Server{opts: o}
-	base, cut := context.WithCancel(context.Background())
+	base, cut := context.WithCancel(context.WithValue(context.Background(), flightsKey{}, &s.running))
 	s.cut = cut
 	s.public = s.httpServer(base, s.counted(o.Public), "public")
 	s.public.Protocols.SetUnencryptedHTTP2(o.H2C)
@@ -142,13 +141,12 @@ func (s *Server) httpServer(base context.Context, h http.Handler, name string) *
 		// OPTIONS * is the gate's to refuse.
 		DisableGeneralOptionsHandler: true,
 		BaseContext:                  func(net.Listener) context.Context { return base },
-		ConnState:                    s.tunnels.watch,
+		ConnState:                    s.running.watch,
 		ErrorLog:                     slog.NewLogLogger(s.opts.Log.With("listener", name).Handler(), slog.LevelWarn),
 	}
 }
 
-// counted counts the requests that run, upgraded ones included, which
-// http.Server forgets; and tells clients during the drain to open their next
+// counted counts the requests that run, and tells clients during the drain to open their next
 // connection elsewhere, so that few idle ones are left to be closed at its end.
 func (s *Server) counted(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -181,9 +179,9 @@ func (s *Server) Listen() error {
 }
 
 func (s *Server) bind(key, addr string) (net.Listener, error) {
-	ln, err := new(net.ListenConfig).Listen(context.Background(), "tcp", addr)
+	ln, err := (&net.ListenConfig{KeepAliveConfig: keepAlive()}).Listen(context.Background(), "tcp", addr)
 	if err == nil {
-		return &listener{Listener: ln, tunnels: &s.tunnels}, nil
+		return &listener{Listener: ln, running: &s.running}, nil
 	}
 	remedy := "set it to host:port or :port"
 	switch {
@@ -230,7 +228,8 @@ func (s *Server) Draining() bool { return s.draining.Load() }
 // Serve serves on both listeners until ctx ends or one of them fails, and
 // returns when everything has stopped. When ctx ends it reports Draining at
 // once, serves on for DrainDelay, lets requests in flight finish within Grace,
-// and then closes what is left, upgraded connections included; the admin
+// and then closes what is left, upgraded connections and event streams, for which
+// nobody waits; the admin
 // listener answers until the public one has stopped. It returns nil after that,
 // ErrCut when requests had to be cut off, ErrNotListening without Listen, and
 // otherwise what the listener failed with. It can be called once.
@@ -302,61 +301,25 @@ func (s *Server) stop(ctx context.Context) error {
 	grace, cancel := context.WithTimeout(ctx, s.opts.Grace)
 	defer cancel()
 	var err error
-	if errors.Is(s.public.Shutdown(grace), context.DeadlineExceeded) {
+	stopped := make(chan error, 1)
+	go func() { stopped <- s.public.Shutdown(grace) }()
+	// Whatever has an end comes to it, then the tunnels and event streams go.
+	s.running.wait(grace, true)
+	if n := s.running.endAll(); n > 0 {
+		s.opts.Log.Info("closed tunnels and event streams", "count", n)
+	}
+	if errors.Is(<-stopped, context.DeadlineExceeded) {
 		err = ErrCut
 		s.opts.Log.Warn("cutting off requests that outlast the grace time", "running", s.running.count())
 		// The context first: who watches it can still say something.
 		s.cut()
 		_ = s.public.Close()
 	}
-	if n := s.tunnels.closeAll(); n > 0 {
-		s.opts.Log.Info("closed upgraded connections", "count", n)
-	}
 	after, cancelAfter := context.WithTimeout(ctx, afterCut)
 	defer cancelAfter()
-	s.running.wait(after)
+	s.running.wait(after, false)
 	if s.admin != nil && s.admin.Shutdown(after) != nil {
 		_ = s.admin.Close() // a request for numbers is no reason to wait
 	}
 	return err
-}
-
-// flights counts the requests that run.
-type flights struct {
-	mu   sync.Mutex
-	n    int
-	idle chan struct{} // closed when n falls to 0, while somebody waits
-}
-
-func (f *flights) add(d int) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.n += d; f.n == 0 && f.idle != nil {
-		close(f.idle)
-		f.idle = nil
-	}
-}
-
-func (f *flights) count() int {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.n
-}
-
-// wait returns when no request runs or ctx ends.
-func (f *flights) wait(ctx context.Context) {
-	f.mu.Lock()
-	if f.n == 0 {
-		f.mu.Unlock()
-		return
-	}
-	if f.idle == nil {
-		f.idle = make(chan struct{})
-	}
-	idle := f.idle
-	f.mu.Unlock()
-	select {
-	case <-idle:
-	case <-ctx.Done():
-	}
 }

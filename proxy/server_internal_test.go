@@ -55,11 +55,11 @@ func TestOneListenerThatFailsEndsBoth(t *testing.T) {
 }
 
 func TestTunnelThatEndsByItselfIsForgotten(t *testing.T) {
-	var tu tunnels
+	var f flights
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	defer ln.Close()
-	l := &listener{Listener: ln, tunnels: &tu}
+	l := &listener{Listener: ln, running: &f}
 	accept := func() *conn {
 		client, err := net.Dial("tcp", ln.Addr().String())
 		require.NoError(t, err)
@@ -70,16 +70,16 @@ func TestTunnelThatEndsByItselfIsForgotten(t *testing.T) {
 	}
 	a, b, late := accept(), accept(), accept()
 	for _, state := range []http.ConnState{http.StateNew, http.StateActive, http.StateIdle, http.StateClosed} {
-		tu.watch(a, state)
+		f.watch(a, state)
 	}
-	require.Empty(t, tu.open, "only upgraded ones are kept")
-	tu.watch(a, http.StateHijacked)
-	tu.watch(b, http.StateHijacked)
+	require.Empty(t, f.endless, "only upgraded ones are kept")
+	f.watch(a, http.StateHijacked)
+	f.watch(b, http.StateHijacked)
 	require.NoError(t, a.Close())
-	require.Len(t, tu.open, 1)
-	require.Equal(t, 1, tu.closeAll())
+	require.Len(t, f.endless, 1)
+	require.Equal(t, 1, f.endAll())
 	require.Error(t, b.SetDeadline(time.Time{}), "closed")
-	tu.watch(late, http.StateHijacked)
+	f.watch(late, http.StateHijacked)
 	require.Error(t, late.SetDeadline(time.Time{}), "one that comes after the end is closed at once")
-	require.Empty(t, tu.open)
+	require.Empty(t, f.endless)
 }

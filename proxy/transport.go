@@ -64,11 +64,18 @@ func (u Upstream) validate() error {
 	return nil
 }
 
+// keepAlive finds out within about a minute and a half that the other end of a
+// silent connection is gone: a tunnel whose client vanished without a word would
+// be held for ever.
+func keepAlive() net.KeepAliveConfig {
+	return net.KeepAliveConfig{Enable: true, Idle: 30 * time.Second, Interval: 15 * time.Second, Count: 4}
+}
+
 // newTransport returns the connections to the shop. No proxy of the
 // environment is used: where the gate dials is decided by its configuration
 // alone. HTTP/1.1 only, so that the target goes out as it came in.
 func newTransport(u Upstream) *http.Transport {
-	dialer := &net.Dialer{Timeout: u.DialTimeout, KeepAlive: 30 * time.Second}
+	dialer := &net.Dialer{Timeout: u.DialTimeout, KeepAliveConfig: keepAlive()}
 	return &http.Transport{
 		DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
 			return dialer.DialContext(ctx, network, addr)

@@ -1,70 +1,144 @@
 package proxy
 
 import (
+	"context"
 	"net"
 	"net/http"
 	"sync"
 )
 
-// tunnels are the upgraded connections. http.Server forgets a connection once
-// it is hijacked: Shutdown returns at once and the tunnel lives on
-// (https://github.com/golang/go/issues/17721).
-type tunnels struct {
-	mu     sync.Mutex
-	open   map[*conn]struct{}
-	closed bool // no more of them
+// flights are the requests that run, and which of them have no end of their own:
+// upgraded connections and event streams. Nobody waits for those when the process
+// ends. http.Server forgets a connection once it is hijacked: Shutdown returns at
+// once and the tunnel lives on (https://github.com/golang/go/issues/17721).
+type flights struct {
+	mu      sync.Mutex
+	n       int
+	endless map[any]func() // how to end each; nil: it is closed at once
+	closed  bool           // no more of them
+	changed chan struct{}  // closed at the next change, while somebody waits
+}
+
+// add counts a request that begins (1) or ends (-1).
+func (f *flights) add(d int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.n += d
+	f.change()
+}
+
+func (f *flights) change() {
+	if f.changed != nil {
+		close(f.changed)
+		f.changed = nil
+	}
+}
+
+func (f *flights) count() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.n
+}
+
+// tell notes that a running request, known by key, has no end of its own and how
+// to end it. After endAll it is ended at once.
+func (f *flights) tell(key any, end func()) {
+	f.mu.Lock()
+	closed := f.closed
+	if !closed {
+		if f.endless == nil {
+			f.endless = make(map[any]func())
+		}
+		f.endless[key] = end
+		f.change()
+	}
+	f.mu.Unlock()
+	if closed {
+		end()
+	}
+}
+
+func (f *flights) forget(key any) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if _, told := f.endless[key]; told {
+		delete(f.endless, key)
+		f.change()
+	}
+}
+
+// endAll ends all requests without an end of their own, and from then on each
+// new one. It returns how many there were.
+func (f *flights) endAll() int {
+	f.mu.Lock()
+	f.closed = true
+	endless := f.endless
+	f.endless = nil
+	f.mu.Unlock()
+	for _, end := range endless {
+		end()
+	}
+	return len(endless)
+}
+
+// wait returns when no request runs, or none but those without an end of their
+// own, or when ctx ends.
+func (f *flights) wait(ctx context.Context, butEndless bool) {
+	for {
+		f.mu.Lock()
+		left := f.n
+		if butEndless {
+			left -= len(f.endless)
+		}
+		if left <= 0 {
+			f.mu.Unlock()
+			return
+		}
+		if f.changed == nil {
+			f.changed = make(chan struct{})
+		}
+		changed := f.changed
+		f.mu.Unlock()
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// flightsKey is where the context of a request has the flights it is one of.
+type flightsKey struct{}
+
+// streams tells the server that the request of ctx answers with a stream that
+// does not end by itself, and how to end it. over is called when it has ended.
+func streams(ctx context.Context, end func()) (over func()) {
+	f, ok := ctx.Value(flightsKey{}).(*flights)
+	if !ok { // another server than ours
+		return func() {}
+	}
+	key := new(byte)
+	f.tell(key, end)
+	return func() { f.forget(key) }
 }
 
 // watch is a ConnState hook.
-func (t *tunnels) watch(c net.Conn, state http.ConnState) {
+func (f *flights) watch(c net.Conn, state http.ConnState) {
 	if state != http.StateHijacked {
 		return
 	}
 	if over, ok := c.(interface{ NetConn() net.Conn }); ok { // TLS
 		c = over.NetConn()
 	}
-	own, ok := c.(*conn)
-	if !ok {
-		return
+	if own, ok := c.(*conn); ok {
+		f.tell(own, func() { _ = own.Close() })
 	}
-	t.mu.Lock()
-	closed := t.closed
-	if !closed {
-		if t.open == nil {
-			t.open = make(map[*conn]struct{})
-		}
-		t.open[own] = struct{}{}
-	}
-	t.mu.Unlock()
-	if closed {
-		_ = own.Close()
-	}
-}
-
-func (t *tunnels) forget(c *conn) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	delete(t.open, c)
-}
-
-// closeAll closes all upgraded connections, and from then on each new one. It
-// returns how many there were.
-func (t *tunnels) closeAll() int {
-	t.mu.Lock()
-	t.closed = true
-	open := t.open
-	t.open = nil
-	t.mu.Unlock()
-	for c := range open {
-		_ = c.Close()
-	}
-	return len(open)
 }
 
 // listener hands out connections that tell when they are closed.
 type listener struct {
 	net.Listener
-	tunnels *tunnels
+	running *flights
 }
 
 func (l *listener) Accept() (net.Conn, error) {
@@ -76,18 +150,18 @@ func (l *listener) Accept() (net.Conn, error) {
 	if !ok {
 		return c, nil
 	}
-	return &conn{TCPConn: tcp, tunnels: l.tunnels}, nil
+	return &conn{TCPConn: tcp, running: l.running}, nil
 }
 
 // conn embeds the concrete type to keep what net/http and io look for in it:
 // ReadFrom, CloseWrite, SyscallConn.
 type conn struct {
 	*net.TCPConn
-	tunnels *tunnels
+	running *flights
 }
 
 // Close closes the connection and forgets it.
 func (c *conn) Close() error {
-	c.tunnels.forget(c)
+	c.running.forget(c)
 	return c.TCPConn.Close()
 }

@@ -23,6 +23,9 @@ const statusClientGone = 499
 // Why a request is broken off that is at the shop.
 var (
 	errMaxRequest   = errors.New("proxy: the request ran longer than max_request")
+	errPassEnded    = errors.New("proxy: the pass of this stream has ended")
+	errHalfClosed   = errors.New("proxy: one side has closed its half of the tunnel and the other does not follow")
+	errStopping     = errors.New("proxy: the gate is stopping")
 	errManyInformed = errors.New("proxy: the shop sent more 1xx answers than are passed on")
 )
 
@@ -33,7 +36,8 @@ type shop struct {
 	host       string
 	maxRequest time.Duration
 	log        *slog.Logger
-	misnamed   sync.Once // done when the shop has set a cookie under a name of ours
+	misnamed   sync.Once     // done when the shop has set a cookie under a name of ours
+	halfClosed time.Duration // how long one half of a tunnel outlives the other
 }
 
 // trip is one request on its way to the shop: what the hooks of the reverse
@@ -43,6 +47,9 @@ type trip struct {
 	timer *time.Timer
 	body  *watchedBody
 	slot  *keeper
+	// giveUp breaks the request off, over is called when its stream has ended.
+	giveUp context.CancelCauseFunc
+	over   func()
 }
 
 type tripKey struct{}
@@ -53,7 +60,7 @@ func tripOf(ctx context.Context) *trip {
 }
 
 func newShop(u Upstream, log *slog.Logger) *shop {
-	s := &shop{scheme: u.URL.Scheme, host: u.URL.Host, maxRequest: u.MaxRequest, log: log}
+	s := &shop{scheme: u.URL.Scheme, host: u.URL.Host, maxRequest: u.MaxRequest, halfClosed: halfClosed, log: log}
 	s.proxy = &httputil.ReverseProxy{
 		Rewrite:        s.rewrite,
 		Transport:      newTransport(u),
@@ -71,18 +78,23 @@ func newShop(u Upstream, log *slog.Logger) *shop {
 func (s *shop) serve(x *exchange) {
 	ctx, cancel := context.WithCancelCause(x.r.Context())
 	defer cancel(nil)
-	t := &trip{x: x, timer: time.AfterFunc(s.maxRequest, func() { cancel(errMaxRequest) })}
+	t := &trip{x: x, giveUp: cancel, timer: time.AfterFunc(s.maxRequest, func() { cancel(errMaxRequest) })}
 	defer t.timer.Stop()
+	defer func() { t.ended(context.Cause(ctx)) }()
 	x.record.giveUp = func() { cancel(errManyInformed) }
 	var letGo func()
-	t.slot, letGo = x.keepSlot()
+	t.slot, letGo = x.keepSlot(cancel)
 	defer letGo()
 	r := withoutUpgrade(x.r).WithContext(context.WithValue(ctx, tripKey{}, t))
 	if r.Body != nil && r.Body != http.NoBody {
 		t.body = &watchedBody{ReadCloser: r.Body}
 		r.Body = t.body
 	}
-	s.proxy.ServeHTTP(t.slot.hear(x.w), r)
+	w := x.w
+	if isWebSocket(r) {
+		w = s.tunnel(t)
+	}
+	s.proxy.ServeHTTP(w, r)
 }
 
 // rewrite makes the outgoing request. The reverse proxy has removed hop-by-hop
@@ -156,9 +168,12 @@ func (s *shop) answer(resp *http.Response) error {
 	}
 	scrubAnswer(resp.Header)
 	scrubTrailers(resp)
-	if resp.StatusCode == http.StatusSwitchingProtocols || isEventStream(resp.Header) {
-		t.timer.Stop()
-		t.slot.becameStream()
+	switch {
+	case resp.StatusCode == http.StatusSwitchingProtocols: // the server knows of the connection
+		t.becameStream()
+	case isEventStream(resp.Header):
+		t.becameStream()
+		t.over = streams(t.x.r.Context(), func() { t.giveUp(errStopping) })
 	}
 	t.x.handOut(resp.Header)
 	return nil
