@@ -30,6 +30,16 @@ func (l *Line) StopClock(ctx context.Context, rdb redis.Cmdable) error {
 // Step is one turn of Run.
 func (l *Line) Step(ctx context.Context) (again bool, err error) { return l.step(ctx) }
 
+// SettleRest is the part of Run that repeats what Redis did not take.
+func (l *Line) SettleRest(ctx context.Context) error { return l.settleRest(ctx) }
+
+// Unsettled is how much of it there is.
+func (l *Line) Unsettled() int {
+	l.rest.mu.Lock()
+	defer l.rest.mu.Unlock()
+	return len(l.rest.list)
+}
+
 // Lost tells whether this gate has still to write back what it knows.
 func (l *Line) Lost() bool { return l.lost.Load() }
 

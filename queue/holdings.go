@@ -14,10 +14,10 @@ func stage(active bool) string {
 
 // sendClaims runs claim for many passes.
 func (l *Line) sendClaims(ctx context.Context, asked []Holding) ([]Standing, error) {
-	args := make([]any, 0, 6*len(asked))
+	args := make([]any, 0, 7*len(asked))
 	var show shown
 	for _, h := range asked {
-		args = append(args, h.Visitor, h.Admission, h.Place, stage(h.Active), h.End, h.Epoch)
+		args = append(args, h.Visitor, h.Admission, h.Place, stage(h.Active), h.End, h.Epoch, h.Order)
 		show.prove(h.Place, h.Epoch, 0)
 	}
 	r, err := l.run(ctx, l.scripts.claim, show, args...)
@@ -29,10 +29,10 @@ func (l *Line) sendClaims(ctx context.Context, asked []Holding) ([]Standing, err
 
 // sendRenewals runs renew for many passes.
 func (l *Line) sendRenewals(ctx context.Context, asked []Holding) ([]Standing, error) {
-	args := make([]any, 0, 7*len(asked))
+	args := make([]any, 0, 8*len(asked))
 	var show shown
 	for _, h := range asked {
-		args = append(args, h.Visitor, h.Admission, h.Place, stage(h.Active), h.End, h.Epoch, h.Flight.Milliseconds())
+		args = append(args, h.Visitor, h.Admission, h.Place, stage(h.Active), h.End, h.Epoch, h.Flight.Milliseconds(), h.Order)
 		show.prove(h.Place, h.Epoch, 0)
 	}
 	r, err := l.run(ctx, l.scripts.renew, show, args...)
@@ -43,10 +43,10 @@ func (l *Line) sendRenewals(ctx context.Context, asked []Holding) ([]Standing, e
 }
 
 func (l *Line) sendEndings(ctx context.Context, asked []ending) ([]Standing, error) {
-	args := make([]any, 0, 7*len(asked))
+	args := make([]any, 0, 8*len(asked))
 	var show shown
 	for _, e := range asked {
-		args = append(args, e.Visitor, e.Admission, e.Place, string(e.why), stage(e.Active), e.End, e.Epoch)
+		args = append(args, e.Visitor, e.Admission, e.Place, string(e.why), stage(e.Active), e.End, e.Epoch, e.Order)
 		show.prove(e.Place, e.Epoch, 0)
 	}
 	r, err := l.run(ctx, l.scripts.finish, show, args...)

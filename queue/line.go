@@ -35,6 +35,7 @@ type Line struct {
 	lost     atomic.Bool // Redis lost its history and this gate has not written back yet
 	log      endLog
 	holders  holders
+	rest     unsettled
 	// configuring keeps one goroutine at a time writing the limits.
 	configuring sync.Mutex
 }
@@ -124,6 +125,11 @@ func (l *Line) Touch(ctx context.Context, sign Sign) (Standing, error) {
 // Claim takes a ready pass into use (Active). Repeated, it gives the same lease
 // again. A pass whose token has died is exchanged when this very admission still
 // holds a lease; else the standing tells what became of it.
+//
+// With Order set it also takes the order lock for that request: Lease.Order tells
+// who has it. It is free again 15 s of room time after the last Renew that named
+// it, and the slot is not given on before. For the time of Room.Healing nobody
+// gets one.
 func (l *Line) Claim(ctx context.Context, h Holding) (Standing, error) {
 	return l.hold(ctx, l.claims, h)
 }
@@ -131,7 +137,8 @@ func (l *Line) Claim(ctx context.Context, h Holding) (Standing, error) {
 // Renew extends an active lease after its holder did something: to one session
 // from now, never past SessionMax; or, with Flight set, as long as a request in
 // flight needs it. It also brings back the lease of a token whose epoch's history
-// was lost.
+// was lost. With Order set it takes or keeps the order lock as Claim does; in
+// flight it only keeps it, and brings it back after a loss.
 func (l *Line) Renew(ctx context.Context, h Holding) (Standing, error) {
 	return l.hold(ctx, l.renewals, h)
 }
@@ -148,12 +155,13 @@ func (l *Line) hold(ctx context.Context, b *batch[Holding, Standing], h Holding)
 // Leave ends a visitor's stay for good, place or pass; the next person gets the
 // slot in the same call.
 func (l *Line) Leave(ctx context.Context, h Holding) (Standing, error) {
-	h.Admission = ""
+	h.Admission, h.Order = "", ""
 	return l.end(ctx, h, Left)
 }
 
 // Release gives a pass back, named by its admission.
 func (l *Line) Release(ctx context.Context, h Holding) (Standing, error) {
+	h.Order = ""
 	return l.end(ctx, h, Released)
 }
 

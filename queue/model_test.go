@@ -18,6 +18,7 @@ const (
 	modelPresence       = 10_000
 	modelPoll           = 1_500
 	modelMaxRequest     = 40_000
+	modelHold           = 15_000
 	modelSession        = 60_000
 	modelSessionMax     = 150_000
 	modelClaimWindow    = 30_000
@@ -35,6 +36,8 @@ type modelLease struct {
 	place     int64
 	started   int64
 	ends      int64
+	order     string // the request that has the order lock
+	locked    int64  // until then
 }
 
 type modelEnd struct {
@@ -377,7 +380,7 @@ func (m *modelRoom) admit(look int) {
 
 // holdOn decides about a lease past its end whose holder has come back.
 func (m *modelRoom) holdOn(visitor string) bool {
-	lease, held := m.leases[visitor]
+	lease, held := m.held(visitor)
 	if !held || lease.ends > m.now {
 		return held
 	}
@@ -394,7 +397,7 @@ func (m *modelRoom) holdOn(visitor string) bool {
 }
 
 func (m *modelRoom) standing(visitor string) modelAnswer {
-	if lease, held := m.leases[visitor]; held {
+	if lease, held := m.held(visitor); held {
 		if lease.ends <= m.now {
 			return modelAnswer{state: queue.Away, place: lease.place, ahead: m.aheadOf(lease.place), due: lease.ends}
 		}
@@ -475,7 +478,7 @@ func (m *modelRoom) restore(h queue.Holding) {
 	if h.Active {
 		stage = queue.Active
 	}
-	if lease, held := m.leases[h.Visitor]; held {
+	if lease, held := m.held(h.Visitor); held {
 		if lease.admission == h.Admission {
 			if h.Active {
 				lease.stage = stage
@@ -486,8 +489,27 @@ func (m *modelRoom) restore(h queue.Holding) {
 		return
 	}
 	m.leaveLine(h.Visitor)
-	m.leases[h.Visitor] = modelLease{stage, h.Admission, h.Place, m.now, h.End}
+	m.leases[h.Visitor] = modelLease{stage: stage, admission: h.Admission, place: h.Place, started: m.now, ends: h.End}
 	m.last = max(m.last, h.Place)
+}
+
+// held is the lease of a visitor, without an order lock that has run out.
+func (m *modelRoom) held(visitor string) (modelLease, bool) {
+	lease, held := m.leases[visitor]
+	if lease.locked <= m.now {
+		lease.order, lease.locked = "", 0
+	}
+	return lease, held
+}
+
+// lock gives the order lock to a request, or prolongs it.
+func (m *modelRoom) lock(lease modelLease, order string, inFlight bool) modelLease {
+	free := lease.order == "" && inFlight == m.healing()
+	if order != "" && (lease.order == order || free) {
+		lease.order, lease.locked = order, m.now+modelHold
+		lease.ends = max(lease.ends, lease.locked)
+	}
+	return lease
 }
 
 // hold is what claim and renew have in common: the lease this very admission
@@ -496,7 +518,7 @@ func (m *modelRoom) hold(h queue.Holding, use func(lease modelLease) modelLease)
 	if _, held := m.leases[h.Visitor]; !held {
 		m.restore(h)
 	}
-	if lease, held := m.leases[h.Visitor]; held && lease.admission == h.Admission {
+	if lease, held := m.held(h.Visitor); held && lease.admission == h.Admission {
 		lease = use(lease)
 		if lease.ends == 0 {
 			return ended(m.end(h.Visitor, lease.place, lease.admission, queue.Expired))
@@ -513,7 +535,7 @@ func (m *modelRoom) hold(h queue.Holding, use func(lease modelLease) modelLease)
 func (m *modelRoom) claim(h queue.Holding) modelAnswer {
 	return m.hold(h, func(lease modelLease) modelLease {
 		if lease.stage == queue.Active && lease.ends > m.now {
-			return lease
+			return m.lock(lease, h.Order, false)
 		}
 		if lease.stage == queue.Ready {
 			lease.stage, lease.started = queue.Active, m.now
@@ -525,7 +547,7 @@ func (m *modelRoom) claim(h queue.Holding) modelAnswer {
 		}
 		delete(m.unproven, h.Visitor)
 		delete(m.lapses, h.Visitor)
-		return lease
+		return m.lock(lease, h.Order, false)
 	})
 }
 
@@ -536,18 +558,36 @@ func (m *modelRoom) renew(h queue.Holding) modelAnswer {
 			wanted = min(m.now+modelSession, lease.started+modelSessionMax)
 		}
 		lease.ends = max(lease.ends, wanted)
-		return lease
+		return m.lock(lease, h.Order, h.Flight > 0)
 	})
 }
 
-// leave ends a stay: the pass of this admission, or without one whatever stands
-// at that place or an earlier one.
+// leave ends a stay, and the next person gets the slot.
 func (m *modelRoom) leave(h queue.Holding, why queue.Why) modelAnswer {
+	answer := m.over(h, why)
+	m.admit(0)
+	return answer
+}
+
+// over ends a stay: the pass of this admission, or without one whatever stands at
+// that place or an earlier one. An order speaks for its pass unless another one
+// has the lock, and one that failed gives its lock back and no more.
+func (m *modelRoom) over(h queue.Holding, why queue.Why) modelAnswer {
 	at := m.standing(h.Visitor)
 	if _, held := m.leases[h.Visitor]; !held && h.Admission != "" {
 		m.restore(h) // of a lost epoch: its slot counts until it is given back
 	}
-	lease, held := m.leases[h.Visitor]
+	lease, held := m.held(h.Visitor)
+	if own := held && lease.admission == h.Admission; h.Order != "" {
+		other := own && lease.order != "" && lease.order != h.Order
+		if own && !other && why == queue.Failed {
+			lease.order, lease.locked = "", 0
+			m.leases[h.Visitor] = lease
+		}
+		if other || why == queue.Failed {
+			return m.standing(h.Visitor)
+		}
+	}
 	whole := h.Admission == "" && (h.Place == 0 || h.Place >= at.place)
 	over, known := m.endOf(h.Visitor, h.Place)
 	admission := h.Admission
@@ -564,7 +604,6 @@ func (m *modelRoom) leave(h queue.Holding, why queue.Why) modelAnswer {
 	default:
 		answer = ended(m.end(h.Visitor, max(h.Place, at.place), admission, why))
 	}
-	m.admit(0)
 	return answer
 }
 

@@ -99,6 +99,7 @@ type person struct {
 type gate struct {
 	line  *queue.Line
 	model modelGate
+	rest  *queue.Holding // an order whose pass another one holds: not settled yet
 }
 
 // world is one run: the same calls go to the line and to the model.
@@ -241,6 +242,7 @@ func (w *world) step(g *gate) {
 		}
 		w.call(g, proof{}, moved, steps...)
 	}
+	w.settleRest(g)
 	moved := w.scripts.moves
 	_, err := g.line.Tick(context.Background())
 	w.must(err)
@@ -292,7 +294,7 @@ func (w *world) look() containers {
 		visitor := z.Member.(string)
 		only("slots", visitor)
 		require.Contains(w.t, leases.Val(), visitor)
-		c.Leases[visitor] = fmt.Sprintf("%s %.0f", leases.Val()[visitor], z.Score)
+		c.Leases[visitor] = fmt.Sprintf("%s %.0f", locked(leases.Val()[visitor], w.model.now), z.Score)
 	}
 	require.Len(w.t, leases.Val(), len(c.Leases), "leases")
 	for _, visitor := range c.Unproven {
@@ -300,6 +302,17 @@ func (w *world) look() containers {
 	}
 	require.EqualValues(w.t, ended.Val(), len(c.Ends), "ends")
 	return c
+}
+
+// locked is a lease record without an order lock that has run out.
+func locked(record string, now int64) string {
+	fields := strings.Fields(record)
+	if len(fields) == 6 {
+		if until, _ := strconv.ParseInt(fields[5], 10, 64); until <= now {
+			fields = fields[:4]
+		}
+	}
+	return strings.Join(fields, " ")
 }
 
 // expected is what the model says the containers hold.
@@ -317,7 +330,11 @@ func (w *world) expected() containers {
 		Lapses: map[string]string{}, Ends: map[string]string{}, Unproven: slices.Sorted(maps.Keys(m.unproven)),
 	}
 	for visitor, l := range m.leases {
-		c.Leases[visitor] = fmt.Sprintf("%s %s %d %d %d", l.stage, l.admission, l.place, l.started, l.ends)
+		lock := ""
+		if l.locked > m.now {
+			lock = fmt.Sprintf(" %s %d", l.order, l.locked)
+		}
+		c.Leases[visitor] = fmt.Sprintf("%s %s %d %d%s %d", l.stage, l.admission, l.place, l.started, lock, l.ends)
 	}
 	for visitor, n := range m.lapses {
 		c.Lapses[visitor] = strconv.FormatInt(n, 10)
@@ -403,7 +420,7 @@ func (w *world) told(visitor string, want modelAnswer, got queue.Standing, shown
 	require.Equal(w.t, want.place, got.Place, "place of %s", visitor)
 	if holds(got) {
 		require.Equal(w.t, want.lease, modelLease{
-			got.State, got.Lease.Admission, got.Lease.Place, got.Lease.Started, got.Lease.End,
+			got.State, got.Lease.Admission, got.Lease.Place, got.Lease.Started, got.Lease.End, got.Lease.Order, want.lease.locked,
 		})
 	}
 	if got.State == queue.Away || got.State == queue.Waiting {
@@ -500,7 +517,7 @@ func (w *world) touch(visitor string) {
 }
 
 // pass runs one call about the pass a visitor holds, or held.
-func (w *world) pass(visitor string, flight time.Duration,
+func (w *world) pass(visitor string, flight time.Duration, order string,
 	ask func(*queue.Line, queue.Holding) (queue.Standing, error), model func(queue.Holding) modelAnswer,
 ) {
 	held := w.person(visitor).pass
@@ -510,7 +527,7 @@ func (w *world) pass(visitor string, flight time.Duration,
 	g, moved := w.anyGate(), w.scripts.moves
 	w.acting, held.Visitor = visitor, visitor
 	h := holding(held)
-	h.Flight = flight
+	h.Flight, h.Order = flight, order
 	var want modelAnswer
 	got, err := ask(g.line, h)
 	w.must(err)
@@ -518,23 +535,71 @@ func (w *world) pass(visitor string, flight time.Duration,
 	w.told(visitor, want, got, -1)
 }
 
+// order is a request that may be an order: none mostly.
+func (w *world) order() string {
+	return rapid.SampledFrom([]string{"", "", "order-1", "order-2"}).Draw(w.t, "order")
+}
+
 func (w *world) claim(visitor string) {
-	w.pass(visitor, 0, func(l *queue.Line, h queue.Holding) (queue.Standing, error) {
+	w.pass(visitor, 0, w.order(), func(l *queue.Line, h queue.Holding) (queue.Standing, error) {
 		return l.Claim(context.Background(), h)
 	}, w.model.claim)
 }
 
 func (w *world) renew(visitor string) {
 	flight := rapid.SampledFrom([]time.Duration{0, 0, 15 * time.Second, modelSession * time.Millisecond}).Draw(w.t, "flight")
-	w.pass(visitor, flight, func(l *queue.Line, h queue.Holding) (queue.Standing, error) {
+	w.pass(visitor, flight, w.order(), func(l *queue.Line, h queue.Holding) (queue.Standing, error) {
 		return l.Renew(context.Background(), h)
 	}, w.model.renew)
 }
 
 func (w *world) release(visitor string) {
-	w.pass(visitor, 0, func(l *queue.Line, h queue.Holding) (queue.Standing, error) {
+	w.pass(visitor, 0, "", func(l *queue.Line, h queue.Holding) (queue.Standing, error) {
 		return l.Release(context.Background(), h)
 	}, func(h queue.Holding) modelAnswer { return w.model.leave(h, queue.Released) })
+}
+
+// settle tells the line how an order ended. One that cannot be settled while
+// another has the lock is left to the gate's next step.
+func (w *world) settle(visitor string) {
+	why := rapid.SampledFrom([]queue.Why{queue.Consumed, queue.Consumed, queue.Failed, queue.Released}).Draw(w.t, "why")
+	held := w.person(visitor).pass
+	g, moved := w.anyGate(), w.scripts.moves
+	if held.Lease.Admission == "" || g.rest != nil {
+		return
+	}
+	w.acting, held.Visitor = visitor, visitor
+	h := holding(held)
+	if why != queue.Released {
+		h.Order = rapid.SampledFrom([]string{"order-1", "order-2"}).Draw(w.t, "order")
+	}
+	g.line.Settle(context.Background(), h, why)
+	w.call(g, proof{epoch: h.Epoch, place: h.Place}, moved, func() { w.settled(g, h, why, w.model.leave(h, why)) })
+	require.Equal(w.t, g.rest != nil, g.line.Unsettled() > 0, "an order that has to wait for another one")
+}
+
+// settled keeps what comes of it.
+func (w *world) settled(g *gate, h queue.Holding, why queue.Why, got modelAnswer) {
+	p := w.person(h.Visitor)
+	switch {
+	case got.state == queue.Ended:
+		p.ended = max(p.ended, got.place)
+	case why == queue.Consumed && got.lease.admission == h.Admission && got.lease.order != "" && got.lease.order != h.Order:
+		g.rest = &h
+	}
+}
+
+// settleRest is what a gate does before it ticks, as Run does.
+func (w *world) settleRest(g *gate) {
+	h := g.rest
+	if h == nil {
+		return
+	}
+	g.rest, w.acting = nil, h.Visitor
+	moved := w.scripts.moves
+	w.must(g.line.SettleRest(context.Background()))
+	w.call(g, proof{epoch: h.Epoch, place: h.Place}, moved, func() { w.settled(g, *h, queue.Consumed, w.model.leave(*h, queue.Consumed)) })
+	require.Equal(w.t, g.rest != nil, g.line.Unsettled() > 0)
 }
 
 func (w *world) leave(visitor string) {
@@ -704,6 +769,7 @@ func (w *world) run(steps int) {
 		{"claim", 8, func() { w.claim(w.anyone()) }},
 		{"renew", 5, func() { w.renew(w.anyone()) }},
 		{"release", 4, func() { w.release(w.anyone()) }},
+		{"settle", 5, func() { w.settle(w.anyone()) }},
 		{"leave", 2, func() { w.leave(w.anyone()) }},
 		{"tick", 6, func() { w.step(w.anyGate()) }},
 		{"advance", 10, w.advance},

@@ -32,12 +32,13 @@ func (l *Line) Run(ctx context.Context) error {
 	for {
 		select {
 		case <-ctx.Done():
+			l.lastWord(ctx)
 			return ctx.Err()
 		case <-time.After(wait):
 		}
 		again, err := l.step(ctx)
 		if err != nil && ctx.Err() != nil {
-			return ctx.Err()
+			continue
 		}
 		seen.tell(ctx, l, err)
 		every := l.tickEvery()
@@ -45,6 +46,16 @@ func (l *Line) Run(ctx context.Context) error {
 		if again {
 			wait = 0
 		}
+	}
+}
+
+// lastWord tells Redis, before this gate ends, what it has still to be told.
+func (l *Line) lastWord(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), tickTimeout)
+	defer cancel()
+	if err := l.settleRest(ctx); err != nil {
+		l.opts.Log.ErrorContext(ctx, "Redis was not told of orders and passes given back: the passes stay good until their ends",
+			"room", l.opts.Room, "error", err.Error())
 	}
 }
 
@@ -113,6 +124,9 @@ func (l *Line) step(ctx context.Context) (again bool, err error) {
 		if err := l.Heal(ctx); err != nil {
 			return false, err
 		}
+	}
+	if err := l.settleRest(ctx); err != nil {
+		return false, err
 	}
 	again, err = l.Tick(ctx)
 	return again || l.lost.Load(), err

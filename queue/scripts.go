@@ -257,7 +257,7 @@ func (l *Line) standing(f *fields, room Room) Standing {
 		}
 	case Ready, Active:
 		s.Place = f.number()
-		s.Lease = Lease{Place: s.Place, Admission: f.text(), End: f.number(), Started: f.number()}
+		s.Lease = Lease{Place: s.Place, Admission: f.text(), End: f.number(), Started: f.number(), Order: f.text()}
 		s.Lease.Until = room.Clock.Add(time.Duration(s.Lease.End-room.Now) * time.Millisecond)
 		s.Poll = l.pollFor(0)
 	case Ended:

@@ -35,6 +35,10 @@ const (
 	Left     Why = "left"     // the visitor gave the place up
 	Moved    Why = "moved"    // the place now belongs to another id of the same person
 	Expired  Why = "expired"  // silent for too long, session over, or the room was reset
+
+	// Failed ends nothing: an order came to nothing and its lock is free again.
+	// It is for Line.Settle alone; no stay ends for it.
+	Failed Why = "failed"
 )
 
 // Refusal tells why a newcomer got no place.
@@ -68,6 +72,8 @@ type Lease struct {
 	End       int64     // room time in milliseconds at which the slot may be given on
 	Until     time.Time // the same moment by Redis's TIME, for those who have no room time
 	Started   int64     // room time in milliseconds of the claim (Active) or the admission (Ready)
+	// Order is the request that has the order lock of the pass, empty when none has.
+	Order string
 }
 
 // Standing is what the line knows of one visitor at one moment.
@@ -159,4 +165,7 @@ type Holding struct {
 	// Flight is how long a request in flight needs the slot at least, renewed
 	// while it runs; 0 when the holding is shown for itself.
 	Flight time.Duration
+	// Order names the request that wants, has or had the order lock of this pass;
+	// empty: no order. No blanks.
+	Order string
 }

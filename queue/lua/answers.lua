@@ -3,7 +3,8 @@
 
 -- A standing begins with the state, which says what follows:
 --   away, waiting   place, ahead (-1 before the draw), due
---   ready, active   place, admission, lease end, lease start
+--   ready, active   place, admission, lease end, lease start, request that has
+--                   the order lock (empty: none)
 --   ended           place, why, admission
 --   nothing         refusal, or nothing again when the line knows nobody
 -- The interval until the next poll follows from ahead: poll.go knows it.
@@ -14,7 +15,7 @@ local function in_line(state, place, ahead, due)
 end
 
 local function with_pass(lease)
-  return { lease.stage, lease.place, lease.admission, lease.ends, lease.started }
+  return { lease.stage, lease.place, lease.admission, lease.ends, lease.started, lease.order or '' }
 end
 
 local function ended_standing(stay)

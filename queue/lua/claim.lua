@@ -1,7 +1,7 @@
 -- claim.lua: passes are taken into use, many in one call.
 -- KEYS    as room.lua
 -- ARGV[2…] visitor, admission, place, stage, end, epoch of each pass, as its
---          token says
+--          token says, and the request that wants its order lock (empty: none)
 -- returns {header, standing…}, one standing for each pass in order
 --
 -- Repeatable: who claimed already gets the same lease again, so an answer that
@@ -9,16 +9,19 @@
 -- given on is never revived. A lease past its end that nobody wanted is still
 -- its holder's, and the session starts anew from now; unless sessions are not
 -- renewed, where it is over. A token of a lost epoch
--- brings its lease back.
+-- brings its lease back. The order lock goes to one request of a pass at a time.
 
-local function claim(visitor, admission, place, stage, ends, epoch)
+local function claim(visitor, admission, place, stage, ends, epoch, order)
   local lease = lease_of(visitor) or restore(visitor, stage, admission, place, ends, epoch)
   if lease and lease.admission == admission then
     if lease.stage == 'ready' then
       lease.stage, lease.started = 'active', now
       add('claimed', 1)
     elseif lease.ends > now then
-      return standing(visitor)
+      if order == '' then return standing(visitor) end
+      lock(lease, order, false)
+      put_lease(visitor, lease)
+      return with_pass(lease)
     elseif not call.renewal then
       finish(visitor, lease.place, lease.admission, 'expired')
       return ended_standing({ place = lease.place, why = 'expired', admission = admission })
@@ -29,6 +32,7 @@ local function claim(visitor, admission, place, stage, ends, epoch)
       finish(visitor, lease.place, lease.admission, 'expired')
       return ended_standing({ place = lease.place, why = 'expired', admission = admission })
     end
+    if order ~= '' then lock(lease, order, false) end
     put_lease(visitor, lease)
     redis.call('SREM', UNPROVEN, visitor)
     redis.call('HDEL', LAPSES, visitor)
@@ -40,9 +44,9 @@ local function claim(visitor, admission, place, stage, ends, epoch)
 end
 
 local answers = { false }
-for i = 2, #ARGV, 6 do
+for i = 2, #ARGV, 7 do
   answers[#answers + 1] = claim(ARGV[i], ARGV[i + 1], tonumber(ARGV[i + 2]), ARGV[i + 3],
-    tonumber(ARGV[i + 4]), tonumber(ARGV[i + 5]))
+    tonumber(ARGV[i + 4]), tonumber(ARGV[i + 5]), ARGV[i + 6])
 end
 save()
 answers[1] = header()

@@ -1,7 +1,9 @@
--- finish.lua: stays end, many in one call: somebody left, or a pass was given back.
+-- finish.lua: stays end, many in one call: somebody left, a pass was given back,
+-- or an order used it up. An order that failed ends its lock alone.
 -- KEYS    as room.lua
--- ARGV[2…] visitor, admission, place, why, stage, end, epoch of each; an empty
---          admission means whatever the visitor holds, a place or a pass
+-- ARGV[2…] visitor, admission, place, why, stage, end, epoch, order of each; an
+--          empty admission means whatever the visitor holds, a place or a pass;
+--          order is the request that speaks for its order (empty: no order)
 -- returns {header, standing…}, one standing for each in order
 --
 -- Idempotent: one end is one record and frees its slot once; repeated, it tells
@@ -12,12 +14,24 @@
 -- gives its slot back as if Redis still knew of it, and also ends the place that
 -- an older copy of Redis has for its holder. The next
 -- person gets the slot in the same call. It removes before it writes, so that
--- leaving works in a Redis that is out of memory.
+-- leaving works in a Redis that is out of memory. An order changes nothing while
+-- another one has the lock: that one has the pass at the shop at this moment.
 
-local function over(visitor, admission, place, why, stage, ends, epoch)
+local function over(visitor, admission, place, why, stage, ends, epoch, order)
   local part, at = where(visitor)
   local lease = lease_of(visitor)
   if not lease and admission ~= '' then lease = restore(visitor, stage, admission, place, ends, epoch) end
+  if order ~= '' then
+    local own = lease and lease.admission == admission
+    if own and lease.order and lease.order ~= order then return nil end
+    if why == 'failed' then
+      if own and lease.order then
+        lease.order = nil
+        put_lease(visitor, lease)
+      end
+      return nil
+    end
+  end
   local whole = admission == '' and (place == 0 or place >= (lease and lease.place or at or 0))
   if lease and (whole or admission == lease.admission) then
     at = math.max(lease.place, at or 0)
@@ -33,9 +47,9 @@ local function over(visitor, admission, place, why, stage, ends, epoch)
 end
 
 local answers = { false }
-for i = 2, #ARGV, 7 do
+for i = 2, #ARGV, 8 do
   local stay = over(ARGV[i], ARGV[i + 1], tonumber(ARGV[i + 2]), ARGV[i + 3], ARGV[i + 4], tonumber(ARGV[i + 5]),
-    tonumber(ARGV[i + 6]))
+    tonumber(ARGV[i + 6]), ARGV[i + 7])
   answers[#answers + 1] = stay and ended_standing(stay) or standing(ARGV[i])
 end
 admit(0)

@@ -1,8 +1,9 @@
 -- renew.lua: active people did something, many in one call.
 -- KEYS    as room.lua
 -- ARGV[2…] visitor, admission, place, stage, end, epoch of each pass, as its
---          token says, and how long a request in flight needs it at least (ms;
---          0 when this is about activity)
+--          token says, how long a request in flight needs it at least (ms;
+--          0 when this is about activity), and the request that has or wants its
+--          order lock (empty: none)
 -- returns {header, standing…}, one standing for each pass in order
 --
 -- Idempotent: the end of a lease moves to one session from now, never past
@@ -19,7 +20,7 @@ local function longest(lease)
   return lease.started + last + call.max_request
 end
 
-local function renew(visitor, admission, place, stage, ends, epoch, flight)
+local function renew(visitor, admission, place, stage, ends, epoch, flight, order)
   local lease = lease_of(visitor) or restore(visitor, stage, admission, place, ends, epoch)
   if lease and lease.admission == admission then
     local wanted = math.min(now + flight, longest(lease))
@@ -27,8 +28,9 @@ local function renew(visitor, admission, place, stage, ends, epoch, flight)
       wanted = now + call.session
       if call.session_max > 0 then wanted = math.min(wanted, lease.started + call.session_max) end
     end
-    if wanted > lease.ends then
-      lease.ends = wanted
+    if wanted > lease.ends or order ~= '' then
+      lease.ends = math.max(lease.ends, wanted)
+      if order ~= '' then lock(lease, order, flight > 0) end
       put_lease(visitor, lease)
     end
     return standing(visitor)
@@ -39,9 +41,9 @@ local function renew(visitor, admission, place, stage, ends, epoch, flight)
 end
 
 local answers = { false }
-for i = 2, #ARGV, 7 do
+for i = 2, #ARGV, 8 do
   answers[#answers + 1] = renew(ARGV[i], ARGV[i + 1], tonumber(ARGV[i + 2]), ARGV[i + 3],
-    tonumber(ARGV[i + 4]), tonumber(ARGV[i + 5]), tonumber(ARGV[i + 6]))
+    tonumber(ARGV[i + 4]), tonumber(ARGV[i + 5]), tonumber(ARGV[i + 6]), ARGV[i + 7])
 end
 save()
 answers[1] = header()

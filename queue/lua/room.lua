@@ -10,7 +10,8 @@
 --   5 away      ZSET    visitor -> due         overdue; dropped at due + waiting_timeout
 --   6 place     HASH    visitor -> place       of those in away
 --   7 slots     ZSET    visitor -> lease end
---   8 leases    HASH    visitor -> "stage admission place started"
+--   8 leases    HASH    visitor -> "stage admission place started", and with an order
+--                       under way "request until" of its lock
 --   9 unproven  SET     visitors admitted at their join and not heard from since
 --  10 lapses    HASH    visitor -> how often a pass fell back to the place
 --  11 ended     ZSET    visitor -> number of the end
@@ -44,6 +45,7 @@ local ASIDE = 3        -- what it costs, in such looks, to move a member aside o
 local GRANT = 8        -- to admit one,
 local BACK = 12        -- and to take back the slot of an expired lease
 local NEAR = 1000      -- so many people ahead, and every poll is heard
+local HOLD = 15000     -- how long the order lock of a pass lasts without a word from its gate
 local LAST_LAPSE = 3   -- an unclaimed pass goes back to its place twice, then the stay ends
 local HEALING = 24000  -- how long a room that lost its history waits for what its gates and visitors know: the longest poll
 

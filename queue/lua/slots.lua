@@ -12,20 +12,36 @@ end
 local function lease_of(visitor)
   local record = redis.call('HGET', LEASES, visitor)
   if not record then return nil end
-  local stage, admission, place, started = string.match(record, '^(%S+) (%S+) (%S+) (%S+)$')
-  return {
+  local stage, admission, place, started, order, locked =
+    string.match(record, '^(%S+) (%S+) (%S+) (%S+) ?(%S*) ?(%S*)$')
+  local lease = {
     stage = stage, admission = admission, place = tonumber(place), started = tonumber(started),
     ends = tonumber(redis.call('ZSCORE', SLOTS, visitor)),
   }
+  if order ~= '' and tonumber(locked) > now then lease.order, lease.locked = order, tonumber(locked) end
+  return lease
 end
 
 local function lease_record(lease)
-  return lease.stage .. ' ' .. lease.admission .. ' ' .. int(lease.place) .. ' ' .. int(lease.started)
+  local record = lease.stage .. ' ' .. lease.admission .. ' ' .. int(lease.place) .. ' ' .. int(lease.started)
+  if lease.order then return record .. ' ' .. lease.order .. ' ' .. int(lease.locked) end
+  return record
 end
 
 local function put_lease(visitor, lease)
   redis.call('ZADD', SLOTS, int(lease.ends), visitor)
   redis.call('HSET', LEASES, visitor, lease_record(lease))
+end
+
+-- lock gives the order lock of a pass to a request, or prolongs it for the one that
+-- has it; lease.order tells who has it afterwards. The lease lasts as long as the
+-- lock, so a locked slot is never given on. After a loss nobody begins an order,
+-- and requests in flight bring back what they had; at all other times one that
+-- comes late must not take a lock that was freed.
+local function lock(lease, order, in_flight)
+  if lease.order ~= order and (lease.order or in_flight ~= healing()) then return end
+  lease.order, lease.locked = order, now + HOLD
+  lease.ends = math.max(lease.ends, lease.locked)
 end
 
 local function drop_lease(visitor)
