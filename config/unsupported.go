@@ -12,7 +12,6 @@ func unsupported() map[string]string {
 		"admin.pprof":                   "Go profiles on the admin listener",
 		"rooms[].upstream":              "a shop of its own for a room",
 		"rooms[].shadow":                "shadow mode",
-		"rooms[].consume":               "passes used up by an order",
 		"rooms[].page.logo":             "logo on the queue page",
 		"rooms[].page.accent":           "colours of the queue page",
 		"rooms[].page.template":         "queue page of your own",

@@ -122,6 +122,12 @@ func (k *checker) contradictions(key string, r Room) {
 			k.fail(key+".session_duration", "must not be above session_max (%s > %s)", short(r.SessionDuration), short(r.SessionMax))
 		}
 	}
+	if len(r.Consume.Routes) > 0 && len(r.Consume.Success) == 0 {
+		k.fail(key+".consume.success", "at least one status is required, such as 2xx; without one no order would use the pass up")
+	}
+	if len(r.Consume.Routes) == 0 && r.Consume.RejoinAfter > 0 {
+		k.fail(key+".consume.rejoin_after", "needs consume.routes: without them nobody is known to have ordered%s", got(short(r.Consume.RejoinAfter)))
+	}
 	if r.OnRedisError == RedisErrorOpen && r.MaxInFlight == 0 && k.judge(key+".max_in_flight") {
 		k.fail(key+".on_redis_error", "\"open\" needs max_in_flight, the only bound left while Redis is away")
 	}

@@ -45,6 +45,26 @@ func (k *checker) rules(key string, r Room) {
 		if len(rule.CIDRs) > 0 {
 			k.fail(at+".cidrs", "only exempt rules take cidrs; remove it")
 		}
+		k.consume(at, rule, key, r)
+	}
+}
+
+// consume checks that an order can be one: what is not protected needs no pass.
+func (k *checker) consume(at string, rule Rule, room string, r Room) {
+	if !k.judge(room+".protect", at) || k.failed(room+".protect") {
+		return
+	}
+	for i, path := range rule.Paths {
+		if pathProblem(path) != "" {
+			continue
+		}
+		reached := slices.ContainsFunc(r.Protect, func(p Rule) bool {
+			return meet(rule.Methods, p.Methods, strings.EqualFold) && meet(rule.Hosts, p.Hosts, sameHost) &&
+				slices.ContainsFunc(p.Paths, func(protected string) bool { return meets(path, protected) })
+		})
+		if !reached {
+			k.fail(index(at+".paths", i), "can never match: the room protects nothing there for these methods and hosts; protect the path as well%s", got(path))
+		}
 	}
 }
 

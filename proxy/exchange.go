@@ -36,6 +36,9 @@ type exchange struct {
 	back   string        // the way back it asks for
 	// sent is set on the page of somebody whose form a front proxy has turned away.
 	sent bool
+	// consumes is set for an order: a request that may use its pass up.
+	consumes bool
+	used     string // the visitor of a pass it shows that an order has used up
 	// joinKey is set where an idempotency key is the gate's to read: on a
 	// protected route it is the shop's.
 	joinKey bool
@@ -47,6 +50,7 @@ type exchange struct {
 	// What the answer hands out.
 	admitted  *held // the pass by which the shop is reached
 	given     *held // the pass that is handed out
+	order     bool  // it has the order lock of that pass
 	cookies   []*http.Cookie
 	newToken  string // for X-Entry-Token
 	newTicket string // for X-Queue-Ticket
@@ -134,6 +138,7 @@ func (x *exchange) ask(question func(ctx context.Context, l Line) (queue.Standin
 // who used it or have no cookie.
 func (x *exchange) give(h held) {
 	b := x.room.baker
+	x.cookies = slices.DeleteFunc(x.cookies, isEntry) // of a pass that this one replaces
 	x.cookies = append(x.cookies, b.bake(entryCookie, h.raw, x.lease(h.pass)+cookieSlack, x.site()))
 	x.given = &h
 	if x.usesHeaders() {

@@ -37,6 +37,8 @@ type fakeLine struct {
 	holdings   []queue.Holding
 	kinds      []string // of the holdings: claim or renew
 	epoch      int64
+	barred     map[string]bool
+	healing    bool
 }
 
 type stay struct {
@@ -49,6 +51,7 @@ func newFakeLine(slots int) *fakeLine {
 	return &fakeLine{
 		now: time.Now().Truncate(time.Millisecond), slots: slots, session: 5 * time.Minute, claim: 90 * time.Second,
 		state: queue.Open, generation: 1, epoch: 1, stays: map[string]*stay{}, ended: map[string]queue.Why{},
+		barred: map[string]bool{},
 	}
 }
 
@@ -262,6 +265,9 @@ func (l *fakeLine) extend(name string, h queue.Holding) (queue.Standing, error) 
 		life = max(h.Flight, time.UnixMilli(s.lease.End).Sub(l.now))
 	}
 	l.grant(s, queue.Active, life)
+	if h.Order != "" && s.lease.Order == "" && !l.healing {
+		s.lease.Order = h.Order
+	}
 	return l.standing(h.Visitor), nil
 }
 
@@ -286,6 +292,25 @@ func (l *fakeLine) end(name string, h queue.Holding, why queue.Why) (queue.Stand
 	delete(l.stays, h.Visitor)
 	l.line = slices.DeleteFunc(l.line, func(v string) bool { return v == h.Visitor })
 	return queue.Standing{Visitor: h.Visitor, State: queue.Ended, Why: why, Room: l.room()}, nil
+}
+
+func (l *fakeLine) Settle(_ context.Context, h queue.Holding, why queue.Why) {
+	if why != queue.Failed {
+		_, _ = l.end("settle "+string(why), h, why)
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	_ = l.call("settle failed")
+	if s := l.stays[h.Visitor]; s != nil && s.lease.Order == h.Order {
+		s.lease.Order = ""
+	}
+}
+
+func (l *fakeLine) Barred(visitor string) (time.Duration, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return time.Hour, l.barred[visitor]
 }
 
 func (l *fakeLine) Ended(visitor string, place int64) (queue.Why, bool) {

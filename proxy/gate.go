@@ -80,7 +80,7 @@ func New(o Options) (*Gate, error) {
 			Room: r, baker: baker{room: r.Name, cookie: r.Cookie}, page: renderer,
 			entry: entryPath(r.Protect), polls: newPollGuard(o.Now),
 		}
-		routes = append(routes, route.Room{Name: r.Name, Protect: r.Protect, Exempt: r.Exempt, DefaultExempt: r.DefaultExempt})
+		routes = append(routes, route.Room{Name: r.Name, Protect: r.Protect, Exempt: r.Exempt, Consume: r.Consume.Routes, DefaultExempt: r.DefaultExempt})
 	}
 	var err error
 	if g.table, err = route.NewTable(o.Prefix, routes); err != nil {
@@ -129,6 +129,8 @@ func (x *exchange) follow(j judgement) {
 	case letThrough:
 		x.letThrough(j.reason)
 	case askForPass:
+		// A front proxy does not tell how an order ended: the shop reports by release.
+		x.consumes = j.verdict.Consumes && !x.front.asks()
 		switch {
 		case x.byPass():
 		case x.front.asks():

@@ -17,9 +17,13 @@ func (x *exchange) byLine() {
 		return
 	}
 	x.readTicket()
+	if x.usedUp() {
+		return
+	}
 	// No page can read the answer to a handshake: a place would be lost at once.
 	st, joined, err := x.stand(x.caller != socket)
 	x.record.visitor = st.Visitor
+	entered := true
 	switch {
 	case errors.Is(err, errJoinLimit):
 		x.crowded()
@@ -28,25 +32,33 @@ func (x *exchange) byLine() {
 	case err != nil:
 		x.unanswered()
 	case st.State == queue.Active:
-		x.enterWith(st, token.Active, ReasonTurn)
+		entered = x.enterWith(st, token.Active, ReasonTurn)
 	case st.State == queue.Ready && joined:
-		x.enterWith(st, token.Ready, ReasonAdmitted)
+		entered = x.enterWith(st, token.Ready, ReasonAdmitted)
 	case st.State == queue.Ready:
-		x.enterInTurn(st)
+		entered = x.enterInTurn(st)
 	default:
 		x.decide(Queued, queuedReason(st, joined))
 		x.queued(st)
+	}
+	if !entered { // the pass of a moment ago is gone: another request gave it back
+		x.decide(Refused, ReasonNoPlace)
+		x.cannotSay()
 	}
 }
 
 // enterInTurn takes up the admission that a sign of life has brought, and lets
 // the request through.
-func (x *exchange) enterInTurn(ready queue.Standing) {
+func (x *exchange) enterInTurn(ready queue.Standing) bool {
 	h, ok := x.sign(ready, token.Ready)
 	if !ok {
 		x.decide(Refused, ReasonInternal)
 		x.cannotSay()
-		return
+		return true
+	}
+	if x.consumes {
+		x.give(h)
+		return x.takeOrder(h, ReasonTurn)
 	}
 	st, err := x.ask(func(ctx context.Context, l Line) (queue.Standing, error) { return l.Claim(ctx, holding(h.pass)) })
 	switch {
@@ -54,18 +66,24 @@ func (x *exchange) enterInTurn(ready queue.Standing) {
 		x.unanswered()
 	case err != nil: // admitted a moment ago; the next request claims it
 		x.give(h)
-		x.enter(h, ReasonReadyPass)
+		return x.enter(h, ReasonReadyPass)
 	case st.State == queue.Active:
-		x.enterWith(st, token.Active, ReasonTurn)
+		return x.enterWith(st, token.Active, ReasonTurn)
 	default:
 		x.decide(Queued, queuedReason(st, false))
 		x.queued(st)
 	}
+	return true
 }
 
 // stand asks the line where the visitor of this request stands. Who has no
 // place, or whose stay has ended, gets one when join is set; joined tells that.
 func (x *exchange) stand(join bool) (st queue.Standing, joined bool, err error) {
+	if join && x.barred() {
+		st = queue.Standing{Visitor: x.used, State: queue.Ended, Why: queue.Consumed}
+		st.Room, _ = x.room.Line.Room()
+		return st, false, nil
+	}
 	if x.person != "" {
 		return x.standAsPerson(join)
 	}

@@ -34,25 +34,44 @@ type keeper struct {
 	// stream is set when the answer became one, spoke when its client has said
 	// something since the last renewal.
 	stream, spoke atomic.Bool
+	// order is set while the request has the order lock of the pass.
+	order atomic.Bool
 
 	looking sync.Mutex // guards what follows
 	pass    token.Pass // with the end of its lease as last heard
 	renewed time.Time  // when the stream renewed it last
 }
 
-// keepSlot begins to keep the slot of x's pass. stop ends it.
-func (x *exchange) keepSlot(giveUp context.CancelCauseFunc) (k *keeper, stop func()) {
-	k = &keeper{x: x, giveUp: giveUp, renewed: x.g.now()}
+// keepSlot begins to keep the slot of x's pass, and its order lock when the
+// request has it.
+func (x *exchange) keepSlot(giveUp context.CancelCauseFunc) *keeper {
+	k := &keeper{x: x, giveUp: giveUp, renewed: x.g.now()}
 	if x.admitted == nil {
-		return k, func() {}
+		return k
 	}
 	k.pass = x.admitted.pass
+	k.order.Store(x.order)
 	// Not before half of what is left has passed: most requests are over by then.
 	left := x.lease(k.pass)
-	k.timer = time.AfterFunc(max(left/2, left-flightLease/2), k.look)
-	return k, func() {
-		k.mu.Lock()
-		defer k.mu.Unlock()
+	first := max(left/2, left-flightLease/2)
+	if x.order {
+		first = min(first, orderRenewal)
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.timer = time.AfterFunc(first, k.look)
+	return k
+}
+
+// decided tells that the shop's answer is there: from now on the slot is kept and
+// no lock. A renewal under way cannot take the lock again (lua/slots.lua).
+func (k *keeper) decided() { k.order.Store(false) }
+
+// stop ends the keeping. Stopping twice is harmless.
+func (k *keeper) stop() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.timer != nil {
 		k.timer.Stop()
 		k.timer = nil
 	}
@@ -73,6 +92,8 @@ func (k *keeper) look() {
 		next = min(streamGlance, k.x.room.SessionDuration/4)
 	case k.renew(flightLease) != nil:
 		next = time.Second // Redis away: soon again
+	case k.order.Load():
+		next = orderRenewal
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -108,6 +129,9 @@ func (k *keeper) passLasts() bool {
 func (k *keeper) renew(flight time.Duration) error {
 	h := holding(k.pass)
 	h.Flight = flight
+	if k.order.Load() {
+		h.Order = k.x.record.id
+	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(k.x.r.Context()), k.x.g.redisTimeout)
 	defer cancel()
 	st, err := k.x.room.Line.Renew(ctx, h)

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"context"
+	"time"
 
 	"github.com/queuegate/queuegate/queue"
 )
@@ -23,9 +24,12 @@ type Line interface {
 	Touch(ctx context.Context, s queue.Sign) (queue.Standing, error)
 	// Claim takes up an admission (Active). It is also how a token past its end
 	// is exchanged: only when this very admission still holds a lease. Any other
-	// state means that the holding is worth nothing.
+	// state means that the holding is worth nothing. With Holding.Order set it also
+	// asks for the order lock; Standing.Lease.Order tells who has it, and it is
+	// empty while nobody may have one.
 	Claim(ctx context.Context, h queue.Holding) (queue.Standing, error)
-	// Renew extends an active lease.
+	// Renew extends an active lease. With Holding.Order set it asks for the order
+	// lock, or keeps it for a request in flight.
 	Renew(ctx context.Context, h queue.Holding) (queue.Standing, error)
 	// Move gives the place of a ticket to another visitor, who turned out to be the
 	// same person, and tells where that one stands: at this place, or at an
@@ -37,6 +41,14 @@ type Line interface {
 	Leave(ctx context.Context, h queue.Holding) (queue.Standing, error)
 	// Release gives the pass back.
 	Release(ctx context.Context, h queue.Holding) (queue.Standing, error)
+	// Settle carries out what the shop's answer means for a pass: its order (named
+	// by Holding.Order) used it up or failed, or the shop gave the pass back. It
+	// waits for Redis no longer than the context allows, and repeats by itself what
+	// Redis does not take.
+	Settle(ctx context.Context, h queue.Holding, why queue.Why)
+	// Barred tells without Redis whether a visitor has used up a pass and may not
+	// queue again yet, and for how long.
+	Barred(visitor string) (time.Duration, bool)
 	// Ended tells from the local copy of the ended log, without Redis, whether
 	// the stay that began at this place is over and why.
 	Ended(visitor string, place int64) (queue.Why, bool)

@@ -109,6 +109,8 @@ type Room struct {
 	// Identity says where the shop's own name for a visitor is found; zero: nobody
 	// has one.
 	Identity Identity
+	// Consume says which orders use a pass up.
+	Consume Consume
 	// Cookie shapes the room's cookies.
 	Cookie Cookie
 	// Page is the operator's part of the page.
@@ -154,6 +156,9 @@ func (r Room) withDefaults() Room {
 	if r.OnRedisError == "" {
 		r.OnRedisError = OnRedisErrorClosed
 	}
+	if len(r.Consume.Success) == 0 {
+		r.Consume.Success = []string{"2xx"}
+	}
 	if r.Cookie.SameSite == 0 {
 		r.Cookie.SameSite = http.SameSiteLaxMode
 	}
@@ -178,7 +183,7 @@ func (o Options) validate() error {
 		errs = append(errs, fmt.Errorf("proxy: RedisTimeout is %v; leave it zero for %v", o.RedisTimeout, defaultRedisTimeout))
 	}
 	for i, r := range o.Rooms {
-		if err := errors.Join(r.validate(), r.Identity.validate(len(o.TrustedProxies) > 0)); err != nil {
+		if err := errors.Join(r.validate(), r.Consume.validate(), r.Identity.validate(len(o.TrustedProxies) > 0)); err != nil {
 			errs = append(errs, fmt.Errorf("proxy: Rooms[%d] %q: %w", i, r.Name, err))
 		}
 	}

@@ -41,6 +41,9 @@ func (x *exchange) byPass() bool {
 		x.cannotSay()
 		return true
 	}
+	if x.consumes {
+		return x.takeOrder(h, orderReason(value))
+	}
 	switch {
 	case x.caller == passive && value == past:
 		return false
@@ -56,6 +59,18 @@ func (x *exchange) byPass() bool {
 		return x.renew(h)
 	default:
 		return x.enter(h, ReasonPass)
+	}
+}
+
+// orderReason is what the log says of an order by a pass of this worth.
+func orderReason(value worth) Reason {
+	switch value {
+	case past:
+		return ReasonExchanged
+	case unused:
+		return ReasonClaimed
+	default:
+		return ReasonPass
 	}
 }
 
@@ -96,9 +111,9 @@ func (x *exchange) renew(h held) bool {
 	return x.enterWith(st, token.Active, ReasonRenewed)
 }
 
-// enterWith signs the pass of st, hands it out and lets the request through. It
-// always deals with the request: a pass that cannot be signed is a fault of
-// ours, and the request is refused.
+// enterWith signs the pass of st, hands it out and lets the request through. A
+// pass that cannot be signed is a fault of ours, and the request is refused. Like
+// enter it reports false for an order whose pass is worth nothing.
 func (x *exchange) enterWith(st queue.Standing, stage token.Stage, reason Reason) bool {
 	h, ok := x.sign(st, stage)
 	if !ok {
@@ -110,8 +125,12 @@ func (x *exchange) enterWith(st queue.Standing, stage token.Stage, reason Reason
 	return x.enter(h, reason)
 }
 
-// enter lets the request through to the shop by the pass h.
+// enter lets the request through to the shop by the pass h. It reports false for
+// an order whose pass turns out to be worth nothing.
 func (x *exchange) enter(h held, reason Reason) bool {
+	if x.consumes {
+		return x.takeOrder(h, reason)
+	}
 	x.admitted = &h
 	x.record.visitor = h.pass.Visitor
 	x.toShop(reason)
@@ -153,6 +172,9 @@ func (x *exchange) bestPass() (held, worth) {
 		p, err := x.g.verified.Verify(raw, x.room.Name)
 		if err != nil {
 			continue
+		}
+		if why, ended := x.room.Line.Ended(p.Visitor, p.Place); ended && why == queue.Consumed {
+			x.used = p.Visitor
 		}
 		if v := x.g.valueOf(x.room, p); v > value {
 			best, value = held{raw: raw, pass: p}, v

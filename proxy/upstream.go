@@ -82,9 +82,8 @@ func (s *shop) serve(x *exchange) {
 	defer t.timer.Stop()
 	defer func() { t.ended(context.Cause(ctx)) }()
 	x.record.giveUp = func() { cancel(errManyInformed) }
-	var letGo func()
-	t.slot, letGo = x.keepSlot(cancel)
-	defer letGo()
+	t.slot = x.keepSlot(cancel)
+	defer t.slot.stop()
 	r := withoutUpgrade(x.r).WithContext(context.WithValue(ctx, tripKey{}, t))
 	if r.Body != nil && r.Body != http.NoBody {
 		t.body = &watchedBody{ReadCloser: r.Body}
@@ -175,6 +174,10 @@ func (s *shop) answer(resp *http.Response) error {
 		t.becameStream()
 		t.over = streams(t.x.r.Context(), func() { t.giveUp(errStopping) })
 	}
+	t.slot.decided()
+	if t.x.concludes(resp.StatusCode) {
+		t.slot.stop()
+	}
 	t.x.handOut(resp.Header)
 	return nil
 }
@@ -189,6 +192,8 @@ func (s *shop) fail(_ http.ResponseWriter, r *http.Request, err error) {
 		x.record.cause = why
 	}
 	x.bodyRead = true // as far as it will be: the transport had it
+	t.slot.decided()
+	x.letGo()
 	switch {
 	case x.r.Context().Err() != nil:
 		x.record.status = statusClientGone

@@ -26,7 +26,7 @@ type endLog struct {
 
 type loggedEnd struct {
 	end
-	at int64 // room time in milliseconds at which this gate heard of it
+	at int64 // room time in milliseconds of the end
 }
 
 func (e *endLog) add(over end, now int64) {
@@ -50,7 +50,15 @@ func (e *endLog) find(visitor string, place int64) (Why, bool) {
 	return over.why, true
 }
 
-// sweep forgets what was heard of before the given room time, at most once a
+// used tells when a visitor's last stay ended with a successful order.
+func (e *endLog) used(visitor string) (at int64, ok bool) {
+	e.mu.RLock()
+	defer e.mu.RUnlock()
+	over, known := e.byID[visitor]
+	return over.at, known && over.why == Consumed
+}
+
+// sweep forgets what ended before the given room time, at most once a
 // minute of it.
 func (e *endLog) sweep(now, before int64) {
 	e.mu.Lock()

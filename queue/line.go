@@ -208,6 +208,15 @@ func (l *Line) Ended(visitor string, place int64) (Why, bool) {
 	return l.log.find(visitor, place)
 }
 
+// Barred tells how much longer a visitor whose order has succeeded may not queue
+// again (Options.RejoinAfter); false when they may. Like Ended it asks nobody.
+func (l *Line) Barred(visitor string) (time.Duration, bool) {
+	at, used := l.log.used(visitor)
+	now, ok := l.Now()
+	left := l.opts.RejoinAfter - time.Duration(now-at)*time.Millisecond
+	return max(0, left), used && ok && left > 0
+}
+
 // Now estimates room time in milliseconds: what Redis said last and what this
 // host's monotonic clock has moved since the question was sent, so never less
 // than what Redis would say. It is false before the first answer.

@@ -44,6 +44,7 @@ type Options struct {
 	ClaimWindow    time.Duration // how long a ready pass is kept for its visitor; 90 s when 0
 	PresenceWindow time.Duration // how late a sign of life may be; 10 s when 0
 	WaitingTimeout time.Duration // how long the place of an absent visitor is kept; 30 min when 0
+	RejoinAfter    time.Duration // how long after a successful order its visitor is barred (Line.Barred); 0 means not at all
 	MaxWaiting     int64         // beyond it newcomers get no place; 0 means unbounded
 
 	Log *slog.Logger // nothing is logged when nil
@@ -107,6 +108,7 @@ func (o Options) validate() error {
 	for name, d := range map[string]time.Duration{
 		"Timeout": o.Timeout, "Session": o.Session, "SessionMax": o.SessionMax, "ClaimWindow": o.ClaimWindow,
 		"PresenceWindow": o.PresenceWindow, "WaitingTimeout": o.WaitingTimeout, "MaxRequest": o.MaxRequest,
+		"RejoinAfter": o.RejoinAfter,
 	} {
 		if d < 0 {
 			problems = append(problems, fmt.Errorf("queue: Options.%s is negative", name))

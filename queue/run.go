@@ -125,11 +125,10 @@ func (l *Line) step(ctx context.Context) (again bool, err error) {
 			return false, err
 		}
 	}
-	if err := l.settleRest(ctx); err != nil {
-		return false, err
+	if again, err = l.Tick(ctx); err != nil {
+		return again, err
 	}
-	again, err = l.Tick(ctx)
-	return again || l.lost.Load(), err
+	return again || l.lost.Load(), l.settleRest(ctx)
 }
 
 // Tick moves the room once: overdue people step aside, the front is admitted,
@@ -145,7 +144,7 @@ func (l *Line) Tick(ctx context.Context) (again bool, err error) {
 	if held := l.snapshot.Load(); held != nil {
 		made = held.made
 	}
-	r, err := l.run(ctx, l.scripts.tick, shown{}, cursor, endsPage, made)
+	r, err := l.run(ctx, l.scripts.tick, shown{}, cursor, endsPage, made, l.keepEnds().Milliseconds())
 	if err != nil {
 		return false, err
 	}
@@ -169,7 +168,7 @@ func (l *Line) Tick(ctx context.Context) (again bool, err error) {
 		if f.err != nil {
 			break
 		}
-		l.log.add(over, r.room.Now)
+		l.log.add(over, number/1000) // numbers of ends are room time in microseconds
 		l.log.advance(r.room.Epoch, number)
 		n++
 	}
@@ -180,8 +179,10 @@ func (l *Line) Tick(ctx context.Context) (again bool, err error) {
 	return again || n == endsPage, nil
 }
 
-// keepEnds is how long an end can refute something: as in tick.lua.
+// keepEnds is how long an end can refute something: a ticket until waiting_timeout
+// after the latest due there is, a token until its end, and a new place until its
+// holder may queue again.
 func (l *Line) keepEnds() time.Duration {
 	longestDue := longestSign + farPoll*12/10 + l.opts.PresenceWindow
-	return max(l.opts.WaitingTimeout+longestDue, l.opts.Session, l.opts.ClaimWindow)
+	return max(l.opts.WaitingTimeout+longestDue, l.opts.Session, l.opts.ClaimWindow, l.opts.RejoinAfter)
 }

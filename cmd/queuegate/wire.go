@@ -104,6 +104,7 @@ func (b *built) room(c *config.Config, r config.Room, keys signingKeys, log *slo
 		ClaimWindow: r.ClaimWindow, WaitingTimeout: r.WaitingTimeout, DisableSessionRenewal: r.DisableSessionRenewal,
 		QueueingStatusCode: r.QueueingStatusCode, OnRedisError: proxy.OnRedisError(r.OnRedisError),
 		MaxInFlight: r.MaxInFlight, ForwardToken: r.ForwardToken,
+		Consume: proxy.Consume{Success: r.Consume.Success},
 		Cookie: proxy.Cookie{
 			Domain: r.Cookie.Domain, SameSite: sameSite(r.Cookie.SameSite), Secure: proxy.SecureMode(r.Cookie.Secure),
 			Partitioned: r.Cookie.Partitioned,
@@ -119,6 +120,9 @@ func (b *built) room(c *config.Config, r config.Room, keys signingKeys, log *slo
 		return proxy.Room{}, err
 	}
 	if room.Exempt, err = rules(r.Exempt); err != nil {
+		return proxy.Room{}, err
+	}
+	if room.Consume.Routes, err = rules(r.Consume.Routes); err != nil {
 		return proxy.Room{}, err
 	}
 	if room.Identity, err = identity(r.Identity); err != nil {
@@ -139,7 +143,8 @@ func (b *built) room(c *config.Config, r config.Room, keys signingKeys, log *slo
 		},
 		QueueAll: r.QueueAll, Session: r.SessionDuration, SessionMax: r.SessionMax,
 		DisableRenewal: r.DisableSessionRenewal, MaxRequest: c.Upstream.MaxRequest, ClaimWindow: r.ClaimWindow,
-		PresenceWindow: r.PresenceWindow, WaitingTimeout: r.WaitingTimeout, MaxWaiting: maxWaiting(c, r), Log: log,
+		PresenceWindow: r.PresenceWindow, WaitingTimeout: r.WaitingTimeout, MaxWaiting: maxWaiting(c, r),
+		RejoinAfter: r.Consume.RejoinAfter, Log: log,
 	})
 	if err != nil {
 		return proxy.Room{}, err

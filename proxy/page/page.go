@@ -41,7 +41,16 @@ const (
 	Ready State = "ready"
 	// Ended: the stay is over (expired, left, released); offers to join again.
 	Ended State = "ended"
+	// Ordering: this order was not passed on because another one with the same
+	// pass is at the shop.
+	Ordering State = "ordering"
+	// Used: an order has used the pass up, and this request was not passed on.
+	Used State = "used"
 )
+
+// final reports whether an open page never comes to this state: it is the answer
+// to an order alone, and is not in other pages.
+func (s State) final() bool { return s == Ordering || s == Used }
 
 // unreachable is what the page calls Degraded without numbers.
 const unreachable State = "unreachable"

@@ -191,6 +191,9 @@ func (r *Renderer) model(v View) (*model, error) {
 		return nil, fmt.Errorf("%w %q", ErrState, v.State)
 	}
 	for _, name := range order() {
+		if name.final() && name != m.State {
+			continue
+		}
 		s := w.States[name]
 		s.Heading, s.Lead = w.named(s.Heading), w.named(s.Lead)
 		m.States = append(m.States, shown{Name: name, state: s, On: name == m.State})
@@ -263,7 +266,9 @@ func forScript(w words) scriptWords {
 		LeaveConfirm: w.LeaveConfirm, LeaveFailed: w.LeaveFailed,
 	}
 	for name, st := range w.States {
-		s.Titles[name] = st.Title
+		if !name.final() {
+			s.Titles[name] = st.Title
+		}
 	}
 	return s
 }

@@ -83,7 +83,7 @@ type plural struct {
 
 // order is the order in which the states stand in the page.
 func order() []State {
-	return []State{Waiting, Paused, QueueAll, Degraded, unreachable, Full, Closed, SoldOut, ShopDown, Ready, Ended}
+	return []State{Waiting, Paused, QueueAll, Degraded, unreachable, Full, Closed, SoldOut, ShopDown, Ready, Ended, Ordering, Used}
 }
 
 // named fills in the name of the shop.

@@ -47,6 +47,9 @@ type Verdict struct {
 	Reading string
 	// Reason is one or two words from a fixed list, fit for a metric label.
 	Reason string
+	// Consumes is set for a Protected request that a consume rule of the room
+	// matches in any reading: in doubt it is an order.
+	Consumes bool
 	// Endpoint is what follows the reserved prefix and its slash. It is empty
 	// unless the target is spelled exactly so and has no other reading: an odd
 	// spelling of the gate's own path is neither served nor forwarded.
@@ -101,6 +104,7 @@ func (t *Table) Match(r *http.Request, target Target, client netip.Addr) Verdict
 	} else if q.preflight {
 		v.Kind, v.Reason = Exempt, ReasonPreflight
 	}
+	v.Consumes = v.Kind == Protected && t.consumes(room, &q, target)
 	return v
 }
 
@@ -174,6 +178,23 @@ func (room *compiledRoom) exempts(q *query, target Target) *compiledRule {
 		}
 	}
 	return first
+}
+
+// consumes reports whether one of the room's consume rules matches. They are read
+// as protect rules are: whatever the shop could take for an order is one, by any
+// reading, whatever the method is said to be, and under a host nobody knows.
+func (t *Table) consumes(room *compiledRoom, q *query, target Target) bool {
+	return slices.ContainsFunc(room.consume, func(rule *compiledRule) bool {
+		if !q.override && !q.protects(rule) {
+			return false
+		}
+		if len(rule.hosts) > 0 && t.hosts[q.host] && !slices.Contains(rule.hosts, q.host) {
+			return false
+		}
+		return slices.ContainsFunc(target.Readings, func(reading string) bool {
+			return slices.ContainsFunc(rule.paths, func(p pattern) bool { return p.matches(reading) })
+		})
+	})
 }
 
 // query is what rules look at besides the path.

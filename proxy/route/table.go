@@ -39,6 +39,9 @@ type Room struct {
 	Name    string
 	Protect []Rule
 	Exempt  []Rule
+	// Consume are the protected requests that may use a pass up; see
+	// Verdict.Consumes.
+	Consume []Rule
 	// DefaultExempt lets GET and HEAD of /robots.txt, /favicon.ico, /sitemap.xml
 	// and everything below /.well-known/ through. ACME and the other users of
 	// .well-known that matter to a shop's outside only read.
@@ -67,8 +70,9 @@ type entry struct {
 }
 
 type compiledRoom struct {
-	name   string
-	exempt []*compiledRule
+	name    string
+	exempt  []*compiledRule
+	consume []*compiledRule
 }
 
 type compiledRule struct {
@@ -181,6 +185,16 @@ func (c *compiler) room(index int, place string, room Room) {
 		}
 		compiled.exempt = append(compiled.exempt, c.rule(at, r))
 	}
+	for i, r := range room.Consume {
+		at := fmt.Sprintf("%s.consume[%d]", place, i)
+		if len(r.Paths) == 0 {
+			c.fail(at+".paths", "is empty; name the paths of the orders")
+		}
+		if len(r.CIDRs) > 0 {
+			c.fail(at+".cidrs", "has no place in a consume rule: an order is one from anywhere")
+		}
+		compiled.consume = append(compiled.consume, c.rule(at, r))
+	}
 	c.unreachable(place, room)
 	if room.DefaultExempt {
 		compiled.exempt = append(compiled.exempt, defaultExempt(place+".default_exempt"))
@@ -241,8 +255,8 @@ func (c *compiler) rule(place string, r Rule) *compiledRule {
 	return out
 }
 
-// unreachable finds exempt paths outside everything the room protects: they do
-// nothing, and whoever wrote them believes they do.
+// unreachable finds exempt and consume paths outside everything the room
+// protects: they do nothing, and whoever wrote them believes they do.
 func (c *compiler) unreachable(place string, room Room) {
 	var protected []pattern
 	for _, r := range room.Protect {
@@ -252,15 +266,19 @@ func (c *compiler) unreachable(place string, room Room) {
 			}
 		}
 	}
-	for i, r := range room.Exempt {
-		for j, p := range r.Paths {
-			pat, err := compilePath(p, r.CaseSensitive)
-			if err != nil || slices.ContainsFunc(protected, pat.meets) {
-				continue
+	find := func(list string, rules []Rule) {
+		for i, r := range rules {
+			for j, p := range r.Paths {
+				pat, err := compilePath(p, r.CaseSensitive)
+				if err != nil || slices.ContainsFunc(protected, pat.meets) {
+					continue
+				}
+				c.fail(fmt.Sprintf("%s.%s[%d].paths[%d]", place, list, i, j), fmt.Sprintf("%q can never match: the room protects nothing there", p))
 			}
-			c.fail(fmt.Sprintf("%s.exempt[%d].paths[%d]", place, i, j), fmt.Sprintf("%q can never match: the room protects nothing there", p))
 		}
 	}
+	find("exempt", room.Exempt)
+	find("consume", room.Consume)
 }
 
 // overlaps finds paths that two rooms protect for the same host and method.

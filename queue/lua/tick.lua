@@ -4,6 +4,7 @@
 -- ARGV[2] the number of the last end this gate knows
 -- ARGV[3] how many ends to send at most
 -- ARGV[4] the room time of the snapshot this gate holds
+-- ARGV[5] how long ends are kept (ms): as long as one could refute something
 -- returns {header, again, snapshot, number, visitor, record, number, visitor, …}
 --         again is 1 when bounded work was left over: call once more, now;
 --         snapshot is empty when the gate holds the newest
@@ -28,11 +29,8 @@ local function reap()
   end
 end
 
--- Ends are kept as long as a ticket or token that they refute may be shown: a
--- ticket until waiting_timeout after the latest due there is (see due_after).
 local function forget_ends()
-  local keep = math.max(call.waiting_timeout + 124000 + call.presence_window, call.session, call.claim_window)
-  local before = '(' .. int((now - keep) * 1000)
+  local before = '(' .. int((now - tonumber(ARGV[5])) * 1000)
   while spent < MOST do
     local old = redis.call('ZRANGEBYSCORE', ENDED, '-inf', before, 'LIMIT', 0, PAGE)
     if #old == 0 then return end

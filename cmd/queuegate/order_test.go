@@ -1,0 +1,231 @@
+package main_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+const (
+	orders      = "consume: {routes: [{paths: [/checkout/order], methods: [POST]}], success: [\"201\"]}"
+	underWay    = "urn:queuegate:problem:order-under-way"
+	alreadyUsed = "urn:queuegate:problem:already-used"
+)
+
+// taken counts the orders by an admission that the shop has seen.
+func (s *recordingShop) taken(admission string) (n int) {
+	for _, r := range s.got("/checkout/order") {
+		if r.Method == http.MethodPost && r.Header.Get("X-Queuegate-Admission") == admission {
+			n++
+		}
+	}
+	return n
+}
+
+func TestTwoHundredOrdersWithOnePassAreOneAtTheShop(t *testing.T) {
+	t.Parallel()
+	f := startFleet(t, plan{gates: 2, rooms: room("total_active_users: 50, " + orders)})
+	holder := newApp(t)
+	holder.enter(t, f.gates[0])
+	admission := passOf(t, holder.pass).Admission
+	before := len(f.shop.got("/checkout/order"))
+	var succeeded, conflicts atomic.Int64
+	require.NoError(t, all(200, func(i int) error {
+		one := *holder
+		got, err := one.order(f.gates[i%2])
+		switch {
+		case err != nil:
+			return err
+		case got.code == http.StatusCreated:
+			succeeded.Add(1)
+		case got.code == http.StatusConflict && (got.doc.Type == underWay || got.doc.Type == alreadyUsed):
+			conflicts.Add(1)
+		default:
+			return fmt.Errorf("%d %s", got.code, got.body)
+		}
+		return nil
+	}))
+	require.EqualValues(t, 1, succeeded.Load())
+	require.EqualValues(t, 199, conflicts.Load())
+	require.Len(t, f.shop.got("/checkout/order"), before+1, "and no newcomer ordered in their name, though there was room")
+	require.Equal(t, 1, f.shop.taken(admission))
+
+	for _, g := range f.gates {
+		got, err := holder.order(g)
+		require.NoError(t, err)
+		require.Equal(t, http.StatusConflict, got.code)
+		require.Equal(t, alreadyUsed, got.doc.Type)
+		eventually(t, "the used pass opens nothing, whatever the route", func() bool {
+			old := *holder
+			_, err := old.open(g)
+			last := f.shop.last(t, "/checkout")
+			return err == nil && last.Header.Get("X-Queuegate-Admission") != admission
+		})
+	}
+	require.Equal(t, 1, f.shop.taken(admission))
+}
+
+func TestOrderThatFailsKeepsThePassUntilOneSucceeds(t *testing.T) {
+	t.Parallel()
+	f := startFleet(t, plan{
+		gates: 2, rooms: room("total_active_users: 1, " + orders), upstream: ", response_timeout: 1s",
+	})
+	holder, next := newApp(t), newApp(t)
+	holder.enter(t, f.gates[0])
+	_, err := next.join(f.gates[1], nil)
+	require.NoError(t, err)
+	next.waits(t, f.gates[1])
+	admission := passOf(t, holder.pass).Admission
+	for i, c := range []struct {
+		name string
+		shop http.HandlerFunc
+		code int
+	}{
+		{"an error", refuseWith(500), 500},
+		{"an order that is not valid", refuseWith(422), 422},
+		{"a success that is not listed", refuseWith(202), 202},
+		{"a connection reset", reset, 502},
+		{"no answer in time", f.shop.hang, 504},
+		{"the order", refuseWith(201), 201},
+	} {
+		f.shop.behave(c.shop)
+		got, err := holder.order(f.gates[i%2])
+		require.NoError(t, err, c.name)
+		require.Equal(t, c.code, got.code, "%s: %s", c.name, got.body)
+		require.Equal(t, admission, f.shop.last(t, "/checkout/order").Header.Get("X-Queuegate-Admission"), c.name)
+		if c.code != 201 {
+			next.waits(t, f.gates[1])
+		}
+	}
+	next.await(t, f.gates[1])
+	f.shop.behave(nil)
+	for _, g := range f.gates {
+		eventually(t, "the used pass opens nothing", func() bool {
+			got, err := holder.order(g)
+			return err == nil && got.code == http.StatusConflict && got.doc.Type == alreadyUsed
+		})
+	}
+}
+
+func TestGateKilledAfterTheShopTookTheOrderLeavesThePassToItsAdmission(t *testing.T) {
+	t.Parallel()
+	f := startFleet(t, plan{gates: 2, rooms: room("total_active_users: 1, " + orders)})
+	holder := newApp(t)
+	holder.enter(t, f.gates[0])
+	admission := passOf(t, holder.pass).Admission
+	arrived := make(chan struct{}, 1)
+	f.shop.behave(func(w http.ResponseWriter, r *http.Request) {
+		arrived <- struct{}{}
+		f.shop.hang(w, r) // taken, and not answered
+	})
+	lost := make(chan error, 1)
+	go func() {
+		one := *holder
+		_, err := one.order(f.gates[0])
+		lost <- err
+	}()
+	<-arrived
+	f.gates[0].kill()
+	require.Error(t, <-lost, "the client gets no answer")
+	f.shop.behave(nil)
+
+	other := f.gates[1]
+	got, err := holder.order(other)
+	require.NoError(t, err)
+	require.Equal(t, http.StatusConflict, got.code, "the lock outlives its gate")
+	require.Equal(t, underWay, got.doc.Type)
+	require.Equal(t, "1", got.header.Get("Retry-After"))
+	rdb := f.redis.Client(t)
+	require.NoError(t, rdb.HIncrBy(context.Background(), "qg:{checkout}:room", "now", 15_001).Err()) // 15 s of room time later
+	got, err = holder.order(other)
+	require.NoError(t, err)
+	require.Equal(t, http.StatusCreated, got.code, "%s", got.body)
+	require.Equal(t, 2, f.shop.taken(admission), "the shop can tell that it is the same order")
+}
+
+func TestHoardedPassesUsedAtOnceDoNotFloodTheShop(t *testing.T) {
+	t.Parallel()
+	const most = 3
+	f := startFleet(t, plan{gates: 1, rooms: room(fmt.Sprintf("total_active_users: 100, max_in_flight: %d, %s", most, orders))})
+	hoard := make([]*app, 24)
+	for i := range hoard {
+		hoard[i] = newApp(t)
+		hoard[i].enter(t, f.gates[0])
+	}
+	var now, peak, refused atomic.Int64
+	full, release := make(chan struct{}), make(chan struct{})
+	f.shop.behave(func(w http.ResponseWriter, r *http.Request) {
+		n := now.Add(1)
+		defer now.Add(-1)
+		for p := peak.Load(); n > p && !peak.CompareAndSwap(p, n); p = peak.Load() {
+		}
+		if n == most {
+			select {
+			case <-full:
+			default:
+				close(full)
+			}
+		}
+		<-release
+		takeOrder(w, r)
+	})
+	var freed atomic.Bool
+	require.NoError(t, all(len(hoard), func(i int) error {
+		for {
+			got, err := hoard[i].order(f.gates[0])
+			switch {
+			case err != nil:
+				return err
+			case got.code == http.StatusCreated:
+				return nil
+			case got.code != http.StatusServiceUnavailable || got.header.Get("Retry-After") == "":
+				return fmt.Errorf("%d %s", got.code, got.body)
+			}
+			// The shop is held until everybody else was turned away once.
+			if refused.Add(1) >= int64(len(hoard)-most) && freed.CompareAndSwap(false, true) {
+				<-full
+				close(release)
+			}
+		}
+	}))
+	require.EqualValues(t, most, peak.Load())
+	for _, a := range hoard {
+		require.Equal(t, 1, f.shop.taken(passOf(t, a.pass).Admission), "nobody lost the pass, nobody ordered twice")
+	}
+}
+
+func TestASlotGivenBackManyTimesAtOnceIsFreeOnce(t *testing.T) {
+	t.Parallel()
+	f := startFleet(t, plan{gates: 2, rooms: room("total_active_users: 1, " + orders)})
+	holder := newApp(t)
+	holder.enter(t, f.gates[0])
+	waiting := make([]*app, 3)
+	for i := range waiting {
+		waiting[i] = newApp(t)
+		_, err := waiting[i].join(f.gates[0], nil)
+		require.NoError(t, err)
+		waiting[i].waits(t, f.gates[0])
+	}
+	require.NoError(t, all(60, func(i int) error {
+		one, g := *holder, f.gates[i%2]
+		if i%3 == 0 {
+			_, err := one.order(g)
+			return err
+		}
+		got, err := one.release(g)
+		if err == nil && (got.code != http.StatusOK || got.doc.Status != "released" && got.doc.Status != "not_entered") {
+			err = errors.New(string(got.body))
+		}
+		return err
+	}))
+	waiting[0].await(t, f.gates[1])
+	for _, a := range waiting[1:] {
+		a.waits(t, f.gates[0])
+		a.waits(t, f.gates[1])
+	}
+}
