@@ -26,10 +26,10 @@ func TestFailedOrderKeepsThePass(t *testing.T) {
 		want int
 	}{
 		"500": {func(_ shopRequest, c net.Conn) {
-			_, _ = io.WriteString(c, "HTTP/1.1 500 Oops\r\nContent-Length: 0\r\n\r\n")
+			_, _ = io.WriteString(c, "HTTP/1.1 500 Oops\r\nConnection: close\r\nContent-Length: 0\r\n\r\n")
 		}, 500},
 		"422": {func(_ shopRequest, c net.Conn) {
-			_, _ = io.WriteString(c, "HTTP/1.1 422 No\r\nContent-Length: 0\r\n\r\n")
+			_, _ = io.WriteString(c, "HTTP/1.1 422 No\r\nConnection: close\r\nContent-Length: 0\r\n\r\n")
 		}, 422},
 		"dropped": {func(_ shopRequest, c net.Conn) {}, 502},
 		"reset": {func(_ shopRequest, c net.Conn) {
