@@ -102,12 +102,12 @@ func FaultOf(err error) Fault {
 func connectionFault(err error, text string) Fault {
 	var (
 		record  tls.RecordHeaderError
-		alert   tls.AlertError
+		alert   *net.OpError // how crypto/tls reports what the other end objects to
 		invalid *tls.CertificateVerificationError
 		network net.Error
 	)
 	switch {
-	case errors.As(err, &record), errors.As(err, &alert), errors.As(err, &invalid):
+	case errors.As(err, &record), errors.As(err, &alert) && alert.Op == "remote error", errors.As(err, &invalid):
 		return untrusted
 	case strings.Contains(text, "sentinels specified in configuration"):
 		return Fault{Name: "no_sentinel"}

@@ -53,6 +53,7 @@ func TestFaultsAreToldApartByWhatRedisSays(t *testing.T) {
 		{"no Sentinel", errors.New("redis: all sentinels specified in configuration are unreachable: "), "no_sentinel", false},
 		{"a certificate nobody vouches for", &net.OpError{Op: "dial", Err: &tls.CertificateVerificationError{Err: x509.UnknownAuthorityError{}}}, "tls", true},
 		{"a port without TLS", fmt.Errorf("dial: %w", tls.RecordHeaderError{Msg: "first record does not look like a TLS handshake"}), "tls", true},
+		{"a certificate the server wants", &net.OpError{Op: "remote error", Err: errors.New("tls: certificate required")}, "tls", true},
 		{"nobody listens", &net.OpError{Op: "dial", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}, "refused", false},
 		{"no answer in time", fmt.Errorf("read: %w", context.DeadlineExceeded), "timeout", false},
 		{"no answer in the time of the connection", &net.OpError{Op: "read", Err: os.ErrDeadlineExceeded}, "timeout", false},

@@ -191,6 +191,7 @@ type plan struct {
 	rooms    string // YAML list
 	more     string // further keys of the file
 	upstream string // further keys of upstream
+	redis    string // keys of redis, instead of the url of a server of its own
 	timeout  string // redis.timeout; long when empty, so that a busy machine is not an outage
 }
 
@@ -204,8 +205,13 @@ type fleet struct {
 
 func startFleet(t testing.TB, p plan) *fleet {
 	t.Helper()
-	f := &fleet{shop: newRecordingShop(t), redis: queuetest.Start(t)}
-	f.config = writeConfig(t, p, f.shop.URL, f.redis.URL)
+	f := &fleet{shop: newRecordingShop(t)}
+	url := ""
+	if p.redis == "" {
+		f.redis = queuetest.Start(t)
+		url = f.redis.URL
+	}
+	f.config = writeConfig(t, p, f.shop.URL, url)
 	for range p.gates {
 		f.gates = append(f.gates, startGate(t, f.config))
 	}
@@ -222,9 +228,12 @@ func writeConfig(t testing.TB, p plan, shopURL, redisURL string) string {
 	if p.timeout == "" {
 		p.timeout = "5s"
 	}
+	if p.redis == "" {
+		p.redis = fmt.Sprintf("url: %q", redisURL)
+	}
 	text := fmt.Sprintf("listen: 127.0.0.1:0\nadmin: {listen: \"localhost:0\"}\nupstream: {url: %q%s}\n"+
-		"redis: {url: %q, timeout: %s}\ntoken: {secret: %s}\n%s\nrooms:\n%s",
-		shopURL, p.upstream, redisURL, p.timeout, signingSecret, p.more, p.rooms)
+		"redis: {%s, timeout: %s}\ntoken: {secret: %s}\n%s\nrooms:\n%s",
+		shopURL, p.upstream, p.redis, p.timeout, signingSecret, p.more, p.rooms)
 	file := filepath.Join(t.TempDir(), "queuegate.yaml")
 	require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
 	return file
