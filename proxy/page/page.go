@@ -55,6 +55,10 @@ func (s State) final() bool { return s == Ordering || s == Used }
 // unreachable is what the page calls Degraded without numbers.
 const unreachable State = "unreachable"
 
+// cookieless is what the script makes of a page when the browser does not bring
+// back its place, or its turn three times in a row.
+const cookieless State = "cookieless"
+
 // ErrState is returned when View.State is none of the states above.
 var ErrState = errors.New("page: unknown state")
 
@@ -147,7 +151,8 @@ type View struct {
 	// Here is the path and query to load when it is the visitor's turn: the
 	// page's own, or the way back. It must begin with one slash; anything else
 	// (another origin, a scheme, over 2048 bytes) is not put into the page, which
-	// then loads its own address, or "/" when Posted.
+	// then loads its own address, or "/" when Posted. With JavaScript the fragment
+	// of the page's address is kept; without it it is lost.
 	Here string
 	// Posted is set when the page answers anything but a GET: its own address is
 	// then never loaded again, so that no form is sent twice; only Here is. In

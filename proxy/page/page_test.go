@@ -298,11 +298,13 @@ func refresh(t *testing.T, body string) string {
 func TestPageWithoutJavaScriptRefreshesItself(t *testing.T) {
 	v := waiting()
 	body := render(t, page.Options{}, v)
-	require.Equal(t, "4", refresh(t, body), "the poll interval, rounded up; no address: query and fragment stay")
+	require.Equal(t, "4;url=/order/item?id=7&c=a%20b+c", refresh(t, body), "the poll interval, rounded up; an address with a fragment would load nothing")
 	require.Contains(t, body, `<noscript><a class="button quiet" href="/_queue/checkout?return=%2Forder&amp;refresh=off">Stop refreshing</a></noscript>`)
 
 	v.Poll = time.Millisecond
-	require.Equal(t, "2", refresh(t, render(t, page.Options{}, v)), "time to read")
+	require.Equal(t, "2;url=/order/item?id=7&c=a%20b+c", refresh(t, render(t, page.Options{}, v)), "time to read")
+	v.Here = "//elsewhere"
+	require.Equal(t, "2", refresh(t, render(t, page.Options{}, v)), "the page's own address, whatever it is")
 
 	v.NoRefreshURL = ""
 	require.NotContains(t, render(t, page.Options{}, v), "Stop refreshing")

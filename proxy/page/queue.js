@@ -18,12 +18,14 @@
   let busy = false;
   let over = false;     // nothing more to ask for
   let leaving = false;  // the next page is on its way
-  let asked = 0;        // when the last answer or failure came
+  let asked = -Infinity; // when the last answer or failure came
   let failures = 0;
   let strangers = 0;    // answers that do not know us although we hold a place
-  let saidAt = Date.now();
+  let saidAt = clock();
   let saidText = null;
 
+  // Time that runs on evenly, whatever is done to the browser's clock.
+  function clock() { return performance.now(); }
   function show(id, on) { const e = byId(id); if (e) { e.hidden = !on; } }
   function put(id, text) { const e = byId(id); if (e && e.textContent !== text) { e.textContent = text; } }
   function title(text) { document.title = text.replace('{shop}', function () { return words.shop; }); }
@@ -54,7 +56,7 @@
     if (next === 'ready') {
       put('called', heading.textContent);
     } else {
-      saidAt = 0;
+      saidAt = -Infinity;
       say(heading.textContent + '. ' + heading.parentNode.querySelector('p').textContent);
     }
   }
@@ -62,10 +64,10 @@
   // Spoken at most once a minute and only when it changed; the page as it came
   // is read anyway, so nothing is spoken at first.
   function say(text) {
-    if (saidText === null && saidAt !== 0) { saidText = text; return; }
-    if (text === saidText || Date.now() - saidAt < SAY) { return; }
+    if (saidText === null && saidAt !== -Infinity) { saidText = text; return; }
+    if (text === saidText || clock() - saidAt < SAY) { return; }
     saidText = text;
-    saidAt = Date.now();
+    saidAt = clock();
     put('said', text);
   }
 
@@ -136,12 +138,11 @@
   // loads follow each other quickly they slow down, whatever the reason.
   function go(turn) {
     if (leaving || over) { return; }
-    if (turn) { enter('ready'); }
-    if (still) { over = turn; return; }
     const now = Date.now();
     const loads = (stored('loads') || []).filter(function (t) { return t <= now && now - t < CROWDED; });
     const pause = loads.length < 2 ? 0 : Math.min(SLOWEST, 1000 * Math.pow(2, loads.length - 1));
-    if (turn && loads.length >= 3) { show('cookies', true); }
+    if (turn) { enter(loads.length < 3 ? 'ready' : 'cookieless'); }
+    if (still) { over = turn; return; }
     leaving = true;
     clearTimeout(timer);
     timer = setTimeout(function () {
@@ -172,10 +173,7 @@
       return;
     }
     strangers++;
-    if (strangers > 1) {
-      show('cookies', true);
-      end();
-    }
+    if (strangers > 1) { end('cookieless'); }
   }
 
   function follow(s) {
@@ -245,8 +243,8 @@
         open = false;
         clearTimeout(limit);
         busy = false;
-        asked = Date.now();
-        f(x);
+        asked = clock();
+        if (!over && !leaving) { f(x); }
       };
     }
     const lost = done(function () { failed(); });
@@ -263,8 +261,12 @@
     }).then(done(function (f) { f(); }), lost);
   }
 
+  // Asks at once, or a second after the last time when that is later: whoever
+  // comes back must not wait out a delay that was meant for nobody looking.
   function wake() {
-    if (document.visibilityState !== 'hidden' && Date.now() - asked > 1000 && data.statusUrl && every) { poll(); }
+    if (document.visibilityState === 'hidden' || busy) { return; }
+    const pause = asked + 1000 - clock();
+    if (pause > 0) { later(pause); } else { poll(); }
   }
 
   function leave() {
@@ -290,7 +292,7 @@
     return;
   }
   if (navigator.cookieEnabled === false) {
-    show('cookies', true);
+    end('cookieless');
     return;
   }
   if (byId('leave')) {

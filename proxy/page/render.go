@@ -252,7 +252,9 @@ func (r *Renderer) links(m *model, v View) {
 	}
 	seconds := int64(math.Ceil(max(v.Poll, minRefresh).Seconds()))
 	content := strconv.FormatInt(seconds, 10)
-	if m.Posted {
+	// Without an address browsers that are at one with a fragment only jump to the
+	// fragment and load nothing. With it the fragment is lost, not the turn.
+	if m.Here != "" {
 		content += ";url=" + m.Here
 	}
 	m.Refresh = attr("content", content)

@@ -55,7 +55,6 @@ type words struct {
 	LeaveConfirm    string          `json:"leave_confirm"`
 	LeaveFailed     string          `json:"leave_failed"`
 	Reconnecting    string          `json:"reconnecting"`
-	Cookies         string          `json:"cookies"`
 	Contact         string          `json:"contact"`
 }
 
@@ -83,7 +82,7 @@ type plural struct {
 
 // order is the order in which the states stand in the page.
 func order() []State {
-	return []State{Waiting, Paused, QueueAll, Degraded, unreachable, Full, Closed, SoldOut, ShopDown, Ready, Ended, Ordering, Used}
+	return []State{Waiting, Paused, QueueAll, Degraded, unreachable, Full, Closed, SoldOut, ShopDown, Ready, Ended, Ordering, Used, cookieless}
 }
 
 // named fills in the name of the shop.
