@@ -291,6 +291,26 @@ func TestDivertedVisitorJoinsOnThePage(t *testing.T) {
 		require.EqualValues(t, 1, waits.doc(t)["position"])
 		require.NotEmpty(t, waits.doc(t)["ticket"])
 	})
+	t.Run("a stay that is over is said once and then forgotten", func(t *testing.T) {
+		for _, kind := range []string{"entry", "ticket"} {
+			b := newBench(t, trustLoopback)
+			pass := b.admit()
+			cookies := []string{"Cookie: queuegate_entry_sale=" + pass}
+			if kind == "ticket" {
+				b.fill()
+				cookies[0] = "Cookie: queuegate_ticket_sale=" + b.call("POST", "/_queue/sale/join", "").doc(t)["ticket"].(string)
+				require.Equal(t, 200, b.call("DELETE", "/_queue/sale", "", cookies...).StatusCode)
+			} else {
+				require.Equal(t, 200, b.call("POST", "/_queue/sale/release", "", cookies...).StatusCode)
+				b.fill()
+			}
+			page := nginx.ask(b, "GET", "/order?id=7", append(cookies, "Accept: "+browserAccept)...).Header.Get("X-Queuegate-Page")
+			got := b.do("GET", page, "", append(cookies, "Accept: "+browserAccept)...)
+			require.Contains(t, got.text, `data-state="ended"`, kind)
+			require.Negative(t, got.cookie("queuegate_"+kind+"_sale").MaxAge, "%s: else nobody could ever join again", kind)
+			require.Contains(t, b.do("GET", page, "", "Accept: "+browserAccept).text, `data-state="waiting"`, kind)
+		}
+	})
 	t.Run("what nobody waits for gets no place", func(t *testing.T) {
 		before := b.line.seq
 		require.Equal(t, 429, b.do("GET", "/_queue/sale", "", "Sec-Fetch-Mode: websocket").StatusCode)

@@ -304,7 +304,7 @@ func TestBrowserWithoutCookiesIsToldAndNeverRedirected(t *testing.T) {
 		got := b.navigate("/order")
 		require.Equal(t, 429, got.StatusCode)
 		require.Empty(t, got.Header.Get("Location"))
-		require.Contains(t, got.text, `id="cookies"`, "the page says that cookies are needed when they do not come back")
+		require.Contains(t, got.text, `data-when="cookieless"`, "the page says that cookies are needed when they do not come back")
 		require.EqualValues(t, n+1, b.line.seq, "one place for each load and no more")
 	}
 }

@@ -175,6 +175,13 @@ func (x *exchange) giveTicket(raw string) {
 	}
 }
 
+// forget takes away the cookies of a stay that is over.
+func (x *exchange) forget() {
+	for _, kind := range []string{ticketCookie, entryCookie} {
+		x.cookies = append(x.cookies, x.room.baker.clear(x.r, kind, x.site())...)
+	}
+}
+
 // usesHeaders reports whether the request comes from somebody who keeps ticket
 // and token themselves, or who has shown no cookie of ours yet.
 func (x *exchange) usesHeaders() bool {

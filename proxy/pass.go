@@ -183,6 +183,23 @@ func (x *exchange) bestPass() (held, worth) {
 	return best, value
 }
 
+// overByPass tells how the stay ended that a pass of this request belongs to;
+// over is false when none does whose end is known here.
+func (x *exchange) overByPass() (st queue.Standing, over bool) {
+	for _, raw := range x.room.baker.read(x.r, entryCookie) {
+		p, err := x.g.passes.Verify(raw, x.room.Name)
+		if err != nil {
+			continue
+		}
+		if why, ended := x.room.Line.Ended(p.Visitor, p.Place); ended {
+			st = queue.Standing{Visitor: p.Visitor, State: queue.Ended, Why: why}
+			st.Room, _ = x.room.Line.Room()
+			return st, true
+		}
+	}
+	return st, false
+}
+
 // single returns the one value of a header that may stand there only once; ok
 // is false when there are different ones, which two readers would choose from
 // differently.

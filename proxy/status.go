@@ -180,6 +180,14 @@ func roomState(s queue.RoomState) string {
 	return string(s)
 }
 
+// stateNow is the room's state as last heard.
+func (x *exchange) stateNow() string {
+	if x.room.off() {
+		return stateSuspended
+	}
+	return x.stranger().RoomState
+}
+
 // endedStatus is how a stay ended, as visitors are told.
 func endedStatus(why queue.Why) string {
 	switch why {

@@ -310,23 +310,13 @@ func (x *exchange) giveUp(given []queue.Holding, status string, end func(Line, c
 			return
 		}
 	}
-	for _, kind := range []string{ticketCookie, entryCookie} {
-		x.cookies = append(x.cookies, x.room.baker.clear(x.r, kind, x.site())...)
-	}
+	x.forget()
 	x.document(http.StatusOK, statusDoc{Room: x.room.Name, Status: status, RoomState: x.stateNow()})
 }
 
 // notEntered answers somebody who has nothing to give up.
 func (x *exchange) notEntered() {
 	x.document(http.StatusOK, statusDoc{Room: x.room.Name, Status: statusNotEntered, RoomState: x.stateNow()})
-}
-
-// stateNow is the room's state as last heard.
-func (x *exchange) stateNow() string {
-	if x.room.off() {
-		return stateSuspended
-	}
-	return x.stranger().RoomState
 }
 
 // servePage is where front proxies lead whoever may not pass, and where people
@@ -353,8 +343,11 @@ func (x *exchange) servePage() {
 	}
 	x.readTicket()
 	_, known := x.signOfLife()
+	if st, over := x.overByPass(); over && !known {
+		x.showStanding(st, query)
+		return
+	}
 	st, _, err := x.stand(!known && x.caller != socket)
-	x.record.visitor = st.Visitor
 	switch {
 	case errors.Is(err, errJoinLimit):
 		x.crowded()
@@ -367,8 +360,10 @@ func (x *exchange) servePage() {
 }
 
 // showStanding answers servePage with what the line has said. A stay that has
-// ended is not begun again without a click: that would be a loop.
+// ended is said once and then forgotten; beginning again takes a click, or it
+// would be a loop.
 func (x *exchange) showStanding(st queue.Standing, query url.Values) {
+	x.record.visitor = st.Visitor
 	d, ok := x.describe(st)
 	if !ok {
 		x.decide(Refused, ReasonInternal)
@@ -378,6 +373,9 @@ func (x *exchange) showStanding(st queue.Standing, query url.Values) {
 	if st.State == queue.Ready || st.State == queue.Active {
 		x.goOn(d)
 		return
+	}
+	if st.State == queue.Ended {
+		x.forget()
 	}
 	v := x.pageFor(st, d)
 	v.Here, v.RefreshOff = x.wayBack(), query.Get("refresh") == "off"
