@@ -26,7 +26,7 @@ run: build ## Gate, small shop and embedded Redis on this machine, e.g. make run
 	$(BIN) demo $(ARGS)
 
 test: ## Run every test; first installs what is missing (Debian, as root) or says what to install
-	@.ci/need gcc redis-server git curl nginx
+	@.ci/need gcc redis-server git curl nginx chromium
 	$(GO) test -timeout 5m ./...
 
 test-caddy: ## Run the test that needs a real Caddy, which takes minutes to build, once, into your cache
@@ -35,7 +35,7 @@ test-caddy: ## Run the test that needs a real Caddy, which takes minutes to buil
 	CADDY=$(CADDY_DIR)/caddy $(GO) test -tags caddy -timeout 5m -run ThroughCaddy ./cmd/queuegate
 
 race: ## Run every test under the race detector
-	@.ci/need gcc redis-server git curl nginx
+	@.ci/need gcc redis-server git curl nginx chromium
 	CGO_ENABLED=1 $(GO) test -race -timeout 10m ./...
 
 bench: ## Measure what a gate carries (not in this version)
