@@ -37,6 +37,7 @@ type record struct {
 	upstream string // how the shop failed, or why its answer was broken off: timeout, unreachable, client_gone, request_body, pass_ended, half_closed, stopping
 	cause    error  // why there was no answer of the shop, or not to its end
 	visitor  string
+	redis    time.Duration // for which the request waited for the line
 
 	// last makes the answer the last one of its connection.
 	last bool
@@ -133,6 +134,9 @@ func (x *exchange) writeRecord() {
 		slog.Int("status", rec.status),
 		slog.Int64("bytes", rec.bytes),
 		slog.Float64("duration_s", x.g.now().Sub(rec.start).Seconds()),
+	}
+	if rec.redis > 0 {
+		attrs = append(attrs, slog.Float64("redis_s", rec.redis.Seconds()))
 	}
 	if x.client.IsValid() {
 		attrs = append(attrs, slog.String("client_ip", x.client.String()))

@@ -121,7 +121,9 @@ func (x *exchange) ask(question func(ctx context.Context, l Line) (queue.Standin
 		// The client's leaving must not break off what is already on its way.
 		x.redis, x.redisDone = context.WithTimeout(context.WithoutCancel(x.r.Context()), x.g.redisTimeout)
 	}
+	asked := x.g.now()
 	st, err := question(x.redis, x.room.Line)
+	x.record.redis += x.g.now().Sub(asked)
 	if err == nil {
 		return st, nil
 	}

@@ -40,6 +40,7 @@ type rawShop struct {
 	seen   []shopRequest
 	answer func(req shopRequest, conn net.Conn) // writes the whole answer; nil: 200 ok
 	conns  map[net.Conn]struct{}
+	over   bool // hangUp was called
 	hasty  bool // answers who asks before sending a body, without reading one
 }
 
@@ -79,7 +80,12 @@ func newRawShop(t *testing.T) *rawShop {
 func (s *rawShop) serve(conn net.Conn) {
 	s.mu.Lock()
 	s.conns[conn] = struct{}{}
+	over := s.over
 	s.mu.Unlock()
+	if over {
+		conn.Close()
+		return
+	}
 	defer func() {
 		s.mu.Lock()
 		delete(s.conns, conn)
@@ -158,10 +164,11 @@ func newChunkedReader(r *bufio.Reader) io.Reader {
 }
 
 // hangUp closes all connections of the shop, those that the gate keeps for later
-// as well.
+// as well, and from then on each new one.
 func (s *rawShop) hangUp() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.over = true
 	for conn := range s.conns {
 		_ = conn.Close()
 	}

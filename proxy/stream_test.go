@@ -182,6 +182,7 @@ func TestShutdownWaitsForRequestsAndNotForStreams(t *testing.T) {
 	pass := b.admit()
 	b.streamingShop()
 	v := serve(t, proxy.ServerOptions{Public: b.gate, Grace: time.Hour})
+	t.Cleanup(b.shop.hangUp)
 	listen := func(path string, lines ...string) *bufio.Reader {
 		c := v.dial()
 		_, err := io.WriteString(c, raw("GET", path, "", lines...))
@@ -228,6 +229,7 @@ func TestManyAbortedRequestsLeaveNothingBehind(t *testing.T) {
 	b.streamingShop()
 	pass := b.admitWith("/order/live")
 	v := serve(t, proxy.ServerOptions{Public: b.gate, Grace: soon}) // checks goroutines at the end
+	t.Cleanup(b.shop.hangUp)
 	runtime.GC()
 	before := openFiles(t)
 	const workers, each = 10, 42 // each way to leave at least once, alone and with others

@@ -326,6 +326,7 @@ func TestEachStreamOfAConnectionIsJudgedByItself(t *testing.T) {
 	pass := b.admit()
 	b.fill()
 	v := serve(t, proxy.ServerOptions{Public: b.gate, H2C: true, Grace: soon})
+	t.Cleanup(b.shop.hangUp)
 	before := len(b.shop.requests())
 	h := v.dialH2()
 	for i, tc := range []struct {

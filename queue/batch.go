@@ -11,6 +11,7 @@ import (
 // one round trip with hundreds of others.
 type batch[Q, A any] struct {
 	send    func(ctx context.Context, asked []Q) ([]A, error) // one answer for each question, in order
+	allow   func() bool                                       // whether a question may be asked now
 	timeout time.Duration                                     // of one question, waiting included
 	most    int                                               // questions in one call
 	flights int                                               // calls in flight at once
@@ -32,6 +33,10 @@ type question[Q, A any] struct {
 // whatever Redis does. The question may still be carried out later when ask
 // returned an error.
 func (b *batch[Q, A]) ask(ctx context.Context, asked Q) (A, error) {
+	if !b.allow() {
+		var none A
+		return none, unavailable(errSilent)
+	}
 	q := &question[Q, A]{asked: asked, deadline: time.Now().Add(b.timeout), done: make(chan struct{})}
 	b.mu.Lock()
 	b.waiting = append(b.waiting, q)

@@ -20,6 +20,7 @@ type Line struct {
 	opts    Options
 	keys    []string
 	scripts scripts
+	breaker breaker
 
 	joins    *batch[Arrival, Standing]
 	signs    *batch[Sign, Standing]
@@ -67,18 +68,18 @@ func New(opts Options) (*Line, error) {
 	if err := opts.validate(); err != nil {
 		return nil, err
 	}
-	l := &Line{opts: opts, keys: keys(opts.Prefix, opts.Room), scripts: newScripts()}
-	l.joins = newBatch(opts.Timeout, l.sendJoins)
-	l.signs = newBatch(opts.Timeout, l.sendSigns)
-	l.claims = newBatch(opts.Timeout, l.sendClaims)
-	l.renewals = newBatch(opts.Timeout, l.sendRenewals)
-	l.ends = newBatch(opts.Timeout, l.sendEndings)
-	l.moves = newBatch(opts.Timeout, l.sendMoves)
+	l := &Line{opts: opts, keys: keys(opts.Prefix, opts.Room), scripts: newScripts(), breaker: breaker{patience: opts.Timeout}}
+	l.joins = newBatch(l, l.sendJoins)
+	l.signs = newBatch(l, l.sendSigns)
+	l.claims = newBatch(l, l.sendClaims)
+	l.renewals = newBatch(l, l.sendRenewals)
+	l.ends = newBatch(l, l.sendEndings)
+	l.moves = newBatch(l, l.sendMoves)
 	return l, nil
 }
 
-func newBatch[Q, A any](timeout time.Duration, send func(context.Context, []Q) ([]A, error)) *batch[Q, A] {
-	return &batch[Q, A]{send: send, timeout: timeout, most: batchMost, flights: batchFlights}
+func newBatch[Q, A any](l *Line, send func(context.Context, []Q) ([]A, error)) *batch[Q, A] {
+	return &batch[Q, A]{send: send, allow: l.breaker.allow, timeout: l.opts.Timeout, most: batchMost, flights: batchFlights}
 }
 
 // Join gives a newcomer the next place (Away until the first sign of life), or,

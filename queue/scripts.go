@@ -135,6 +135,7 @@ func (l *Line) run(ctx context.Context, script *redis.Script, show shown, args .
 	}
 	sent := time.Now()
 	raw, err := script.Run(ctx, l.opts.Redis, l.keys, append([]any{head}, args...)...).Slice()
+	l.breaker.heard(err)
 	if err != nil {
 		l.up.Store(false)
 		fault := FaultOf(err)
