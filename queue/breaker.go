@@ -9,9 +9,9 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// probeEvery is how often one question may try while Redis is silent. Together
-// with the ticks, which always try, it bounds how late a gate notices that Redis
-// is back.
+// probeEvery is how long after a question that tried in vain the next one may try
+// while Redis is silent. Together with the ticks, which always try, it bounds how
+// late a gate notices that Redis is back.
 const probeEvery = 250 * time.Millisecond
 
 // errSilent is why a question was not sent.
@@ -38,7 +38,7 @@ func (b *breaker) allow() bool {
 	case now.Before(b.probe):
 		return false
 	default:
-		b.probe = now.Add(probeEvery)
+		b.probe = now.Add(b.patience + probeEvery)
 		return true
 	}
 }

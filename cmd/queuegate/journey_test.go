@@ -454,7 +454,7 @@ func awaitBrowser(t *testing.T, g *gate, browser *http.Client) {
 
 func TestPeopleBehindOneAddressAreManyPeople(t *testing.T) {
 	t.Parallel()
-	const crowd = 200
+	const crowd = 2000
 	f := startFleet(t, plan{gates: 2, rooms: room("total_active_users: 1")})
 	holder := newApp(t)
 	holder.enter(t, f.gates[0])
