@@ -95,6 +95,11 @@ func New(o Options) (*Gate, error) {
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
+	for _, r := range routes {
+		if open := g.table.OpenByDefault(r.Name); r.DefaultExempt && len(open) > 0 {
+			g.log.Info("open without a place; default_exempt: false ends it", "room", r.Name, "paths", open)
+		}
+	}
 	return g, nil
 }
 

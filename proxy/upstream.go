@@ -115,6 +115,9 @@ func (s *shop) rewrite(pr *httputil.ProxyRequest) {
 	}
 	scrub(out.Header, believe)
 	scrub(out.Trailer, believe)
+	if t := tripOf(pr.In.Context()); t.body != nil {
+		t.body.arriving, t.body.announced = x.r.Trailer, out.Trailer
+	}
 	forward(out.Header, pr.In, peerAddress(pr.In), x.proto, believe)
 	if lines := stripOurs(out.Header["Cookie"]); len(lines) > 0 {
 		out.Header["Cookie"] = lines
@@ -167,6 +170,9 @@ func (s *shop) answer(resp *http.Response) error {
 	}
 	scrubAnswer(resp.Header)
 	scrubTrailers(resp)
+	if _, typed := resp.Header["Content-Type"]; !typed {
+		t.x.w.Header()["Content-Type"] = nil // else the server guesses one
+	}
 	switch {
 	case resp.StatusCode == http.StatusSwitchingProtocols: // the server knows of the connection
 		t.becameStream()
@@ -262,15 +268,24 @@ func peerAddress(r *http.Request) string {
 }
 
 // watchedBody remembers that reading from the client failed, which is the
-// client's doing and not the shop's.
+// client's doing and not the shop's. With the end of the body it hands the
+// client's trailers on, which the reverse proxy only announces, and none that was
+// not announced: those the gate has not seen before.
 type watchedBody struct {
 	io.ReadCloser
-	failed atomic.Bool // the transport reads in a goroutine of its own
+	failed              atomic.Bool // the transport reads in a goroutine of its own
+	arriving, announced http.Header
 }
 
 func (b *watchedBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
-	if err != nil && !errors.Is(err, io.EOF) {
+	switch {
+	case err == nil:
+	case errors.Is(err, io.EOF):
+		for name := range b.announced {
+			b.announced[name] = b.arriving[name]
+		}
+	default:
 		b.failed.Store(true)
 	}
 	return n, err

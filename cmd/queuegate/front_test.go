@@ -3,12 +3,14 @@ package main_test
 import (
 	"bufio"
 	"fmt"
+	"html"
 	"io"
 	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -27,12 +29,16 @@ func example(t testing.TB, name, front, gateURL, shopURL string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("../../examples/forward-auth", name))
 	require.NoError(t, err)
-	for _, address := range []string{frontPorts.front, frontPorts.gate, frontPorts.shop} {
-		require.Contains(t, string(text), address)
+	var list []string
+	for written, address := range map[string]string{
+		frontPorts.front: front, frontPorts.gate: strings.TrimPrefix(gateURL, "http://"), frontPorts.shop: strings.TrimPrefix(shopURL, "http://"),
+	} {
+		require.Contains(t, string(text), written)
+		_, oldPort, _ := strings.Cut(written, ":")
+		_, port, _ := strings.Cut(address, ":")
+		list = append(list, written, address, "port_value: "+oldPort, "port_value: "+port)
 	}
-	return strings.NewReplacer(
-		frontPorts.front, front, frontPorts.gate, strings.TrimPrefix(gateURL, "http://"), frontPorts.shop, strings.TrimPrefix(shopURL, "http://"),
-	).Replace(string(text))
+	return strings.NewReplacer(list...).Replace(string(text))
 }
 
 // freeAddress is an address of the loopback interface on which nobody listens.
@@ -108,7 +114,7 @@ func startNginx(t testing.TB, address, config string) {
 
 // startFront starts a shop, a gate that is asked, and the front proxy that
 // asks. It returns where visitors go.
-func startFront(t testing.TB, start func(t testing.TB, front, gateURL, shopURL string), rooms string) (front *gate, shop *recordingShop) {
+func startFront(t testing.TB, start func(t testing.TB, front, gateURL, shopURL string), rooms string) (front *frontProxy, shop *recordingShop) {
 	t.Helper()
 	shop = newRecordingShop(t)
 	redis := queuetest.Start(t)
@@ -117,7 +123,15 @@ func startFront(t testing.TB, start func(t testing.TB, front, gateURL, shopURL s
 	g.waitReady(t)
 	address := freeAddress(t)
 	start(t, address, g.url, shop.URL)
-	return &gate{process: g.process, url: "http://" + address, admin: g.admin}, shop
+	return &frontProxy{gate: &gate{process: g.process, url: "http://" + address, admin: g.admin}, marksPrivate: true}, shop
+}
+
+// frontProxy is a gate as visitors see it behind a front proxy.
+type frontProxy struct {
+	*gate
+	// marksPrivate: it can show the queue page in place, and mark an answer that
+	// carries a pass. nginx and Caddy can, Traefik and Envoy cannot.
+	marksPrivate bool
 }
 
 func startExampleNginx(t testing.TB, front, gateURL, shopURL string) {
@@ -130,9 +144,24 @@ func TestJourneyThroughNginxThatAsksTheGate(t *testing.T) {
 	journeyThroughFront(t, front, shop)
 }
 
+// openPage opens what a front proxy shows to somebody who may not pass: the queue
+// page in place, or a page that opens it by itself.
+func openPage(t *testing.T, browser *http.Client, front *frontProxy, r request) answer {
+	t.Helper()
+	a := mustSend(t, browser, r)
+	require.Equal(t, http.StatusTooManyRequests, a.code, "%s", a.body)
+	require.Equal(t, !front.marksPrivate, leads.Match(a.body))
+	if to := leads.FindSubmatch(a.body); to != nil {
+		return mustSend(t, browser, request{method: "GET", url: front.url + html.UnescapeString(string(to[1])), header: browse()})
+	}
+	return a
+}
+
+var leads = regexp.MustCompile(`http-equiv="refresh" content="0;url=([^"]+)"`)
+
 // journeyThroughFront is the whole way of visitors through a front proxy that
 // asks the gate and sends to the shop what may pass.
-func journeyThroughFront(t *testing.T, front *gate, shop *recordingShop) {
+func journeyThroughFront(t *testing.T, front *frontProxy, shop *recordingShop) {
 	// What nobody guards passes, without our headers, whatever a client claims.
 	forged := map[string]string{
 		"X-Queuegate-Visitor": "admin", "X-Queuegate-Admission": "1", "X-Queuegate-Room": "checkout", "X-Original-URL": "/checkout",
@@ -149,7 +178,7 @@ func journeyThroughFront(t *testing.T, front *gate, shop *recordingShop) {
 
 	// Somebody is inside.
 	holder := newApp(t)
-	holder.enter(t, front)
+	holder.enter(t, front.gate)
 	seen = shop.last(t, "/checkout")
 	p := passOf(t, holder.pass)
 	require.Equal(t, []string{p.Visitor}, seen.Header.Values("X-Queuegate-Visitor"))
@@ -164,7 +193,7 @@ func journeyThroughFront(t *testing.T, front *gate, shop *recordingShop) {
 
 	// A browser gets the page, at the address it asked for, and a place.
 	browser := newBrowser(t)
-	page := mustSend(t, browser, request{method: "GET", url: front.url + "/checkout?a=1&b=2", header: browse()})
+	page := openPage(t, browser, front, request{method: "GET", url: front.url + "/checkout?a=1&b=2", header: browse()})
 	require.Equal(t, http.StatusTooManyRequests, page.code, "%s", page.body)
 	require.Equal(t, []string{"text/html; charset=utf-8"}, page.header.Values("Content-Type"))
 	require.Empty(t, page.header.Get("Location"))
@@ -173,13 +202,13 @@ func journeyThroughFront(t *testing.T, front *gate, shop *recordingShop) {
 	require.Contains(t, string(page.body), `data-state="waiting"`)
 	require.Contains(t, string(page.body), `data-here="/checkout?a=1&amp;b=2"`)
 	require.Contains(t, page.header.Get("Set-Cookie"), "queuegate_ticket_checkout=")
-	again := mustSend(t, browser, request{method: "GET", url: front.url + "/checkout?a=1&b=2", header: browse()})
+	again := openPage(t, browser, front, request{method: "GET", url: front.url + "/checkout?a=1&b=2", header: browse()})
 	require.Contains(t, string(again.body), `<strong id="position">1</strong>`, "a reload keeps the place")
 
 	// A form is not accepted, a program gets JSON, odd spellings do not help.
 	form := browse()
 	form["Referer"] = front.url + "/checkout/form"
-	posted := mustSend(t, browser, request{method: "POST", url: front.url + "/checkout/order", header: form, body: "q=1"})
+	posted := openPage(t, browser, front, request{method: "POST", url: front.url + "/checkout/order", header: form, body: "q=1"})
 	require.Equal(t, http.StatusTooManyRequests, posted.code)
 	require.Contains(t, string(posted.body), "What you sent has not reached the shop")
 	require.Contains(t, string(posted.body), `data-here="/checkout/form"`)
@@ -214,7 +243,9 @@ func journeyThroughFront(t *testing.T, front *gate, shop *recordingShop) {
 	require.Equal(t, http.StatusOK, entered.code, "%s", entered.body)
 	require.Equal(t, "the shop's answer to GET /checkout?a=1&b=2", string(entered.body))
 	require.Contains(t, strings.Join(entered.header.Values("Set-Cookie"), "\n"), "queuegate_entry_checkout=", "the pass that was taken up")
-	require.Contains(t, strings.Join(entered.header.Values("Cache-Control"), ","), "no-store")
+	if front.marksPrivate {
+		require.Contains(t, strings.Join(entered.header.Values("Cache-Control"), ","), "no-store")
+	}
 	quiet := mustSend(t, browser, request{method: "GET", url: front.url + "/checkout", header: browse()})
 	require.Equal(t, http.StatusOK, quiet.code)
 	require.Empty(t, quiet.header.Values("Set-Cookie"), "nothing to renew yet")
@@ -223,7 +254,7 @@ func journeyThroughFront(t *testing.T, front *gate, shop *recordingShop) {
 	// Who has left is refused, also with the old pass.
 	old := newApp(t)
 	old.pass = left
-	got, err = old.open(front)
+	got, err = old.open(front.gate)
 	require.NoError(t, err)
 	require.Equal(t, http.StatusTooManyRequests, got.code)
 }

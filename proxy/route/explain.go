@@ -51,6 +51,21 @@ func (t *Table) explainReading(q *query, reading string) Explained {
 	return out
 }
 
+// OpenByDefault lists what DefaultExempt opens in a room: of the paths that it
+// names those that the room protects, in the order of their names.
+func (t *Table) OpenByDefault(room string) []string {
+	var open []string
+	for _, path := range []string{"/.well-known/", "/favicon.ico", "/robots.txt", "/sitemap.xml"} {
+		for i := range t.protect {
+			if e := &t.protect[i]; t.rooms[e.room].name == room && e.path.matches(path) {
+				open = append(open, path)
+				break
+			}
+		}
+	}
+	return open
+}
+
 // UnknownHost reports whether rules name hosts, but none of them this one.
 func (t *Table) UnknownHost(host string) bool { return len(t.hosts) > 0 && !t.hosts[host] }
 
