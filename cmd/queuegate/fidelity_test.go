@@ -232,17 +232,23 @@ func count(r io.Reader) (string, error) {
 	return fmt.Sprintf("%d %08x", n, sum.Sum32()), err
 }
 
-// pattern is a stream of n bytes that no compression makes small.
+// pattern is a stream that repeats itself after so odd a number of bytes that a
+// buffer sent twice or not at all shows.
 type pattern struct{ left, at int64 }
+
+var patternBlock = func() []byte {
+	b := make([]byte, 65_537)
+	for i := range b {
+		b[i] = byte(i * 2654435761 >> 16)
+	}
+	return b
+}()
 
 func (p *pattern) Read(b []byte) (int, error) {
 	if p.left == 0 {
 		return 0, io.EOF
 	}
-	n := int(min(int64(len(b)), p.left))
-	for i := range n {
-		b[i] = byte((p.at + int64(i)) * 2654435761 >> 16)
-	}
+	n := copy(b[:min(int64(len(b)), p.left)], patternBlock[p.at%int64(len(patternBlock)):])
 	p.left, p.at = p.left-int64(n), p.at+int64(n)
 	return n, nil
 }
