@@ -21,6 +21,9 @@ func (l *Line) SignFor(ahead int64, flow float64) time.Duration {
 	return l.signFor(ahead, flow)
 }
 
+// WaitFor is the estimated wait of the one with so many people ahead.
+func WaitFor(ahead int64, room Room) (time.Duration, bool) { return wait(ahead, room) }
+
 // StopClock makes Redis's TIME look as if it had been set back far: the next
 // script moves the room's time not at all.
 func (l *Line) StopClock(ctx context.Context, rdb redis.Cmdable) error {

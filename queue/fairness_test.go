@@ -2,6 +2,8 @@ package queue_test
 
 import (
 	"context"
+	"math/rand/v2"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -255,4 +257,83 @@ func TestFaithfulPollersWhoNeverComeInHoldUpByThreeClaimWindowsEachAtMost(t *tes
 	for i := range passes {
 		require.LessOrEqual(t, len(passes[i]), 3, "passes of one client")
 	}
+}
+
+// A number that is told is a number: never below zero, never beyond a week, and none
+// at all where there is no ground for one.
+func TestTheWaitIsANumberOrNothing(t *testing.T) {
+	t.Parallel()
+	open := queue.Room{State: queue.Open, Flow: 2, Limits: queue.Limits{Slots: 10}}
+	change := func(f func(*queue.Room)) queue.Room {
+		room := open
+		f(&room)
+		return room
+	}
+	for _, test := range []struct {
+		name  string
+		ahead int64
+		room  queue.Room
+		known bool
+		wait  time.Duration
+	}{
+		{"nobody ahead", 0, open, true, 500 * time.Millisecond},
+		{"a hundred ahead", 99, open, true, 50 * time.Second},
+		{"paused", 99, change(func(r *queue.Room) { r.State = queue.QueueAll }), false, 0},
+		{"history was lost", 99, change(func(r *queue.Room) { r.Healing = time.Second }), false, 0},
+		{"nothing measured, and slots decide", 99, change(func(r *queue.Room) { r.Flow = 0 }), false, 0},
+		{"nothing measured, and the rate decides", 99, change(func(r *queue.Room) { r.Flow, r.Limits = 0, queue.Limits{PerMinute: 60} }), true, 100 * time.Second},
+		{"a line that stands", 1_000_000, change(func(r *queue.Room) { r.Flow = 1e-6 }), false, 0},
+		{"a flow below zero", 99, change(func(r *queue.Room) { r.Flow = -1 }), false, 0},
+	} {
+		wait, known := queue.WaitFor(test.ahead, test.room)
+		require.Equal(t, test.known, known, test.name)
+		require.Equal(t, test.wait, wait, test.name)
+	}
+	for _, thinning := range []float64{0, 1e-9, 1e-3, 0.5, 1, 1000} {
+		for _, flow := range []float64{1e-6, 0.01, 1, 1e6} {
+			last := time.Duration(0)
+			for ahead := int64(0); ahead < 2_000_000; ahead = 2*ahead + 1 {
+				wait, known := queue.WaitFor(ahead, change(func(r *queue.Room) { r.Flow, r.Thinning = flow, thinning }))
+				require.GreaterOrEqual(t, wait, time.Duration(0))
+				require.LessOrEqual(t, wait, 7*24*time.Hour)
+				if known {
+					require.GreaterOrEqual(t, wait, last, "who stands farther back waits no less")
+					last = wait
+				}
+			}
+		}
+	}
+}
+
+// Ten thousand people who came within ten seconds poll as told: farther back less
+// often, and never all in one second.
+func TestTheCrowdsPollsAreSpread(t *testing.T) {
+	t.Parallel()
+	line, err := queue.New(queue.Options{Redis: redis.NewClient(&redis.Options{}), Room: "checkout", Limits: queue.Limits{Slots: 1}})
+	require.NoError(t, err)
+	const crowd, seconds = 10_000, 180
+	perSecond := make([]int, seconds)
+	polls := make([]int, crowd)
+	chance := rand.New(rand.NewPCG(3, 3)) //nolint:gosec // the same every time
+	for rank := range crowd {
+		at := time.Duration(rank) * time.Millisecond
+		for at < seconds*time.Second {
+			poll := line.PollFor(int64(rank))
+			at += time.Duration(float64(poll) * (0.8 + 0.4*chance.Float64()))
+			if second := int(at / time.Second); second < seconds {
+				perSecond[second]++
+				polls[rank]++
+			}
+		}
+	}
+	sum := 0
+	for _, n := range perSecond {
+		sum += n
+	}
+	mean := float64(sum) / seconds
+	for second, n := range perSecond {
+		require.Less(t, float64(n), 3*mean, "in second %d", second)
+	}
+	require.Greater(t, polls[100], 5*polls[9_900], "the front asks often, the back seldom")
+	t.Logf("%.0f polls a second, at most %d", mean, slices.Max(perSecond))
 }

@@ -443,3 +443,22 @@ func TestAStormOfLeavesEndsWithWhoStays(t *testing.T) {
 	require.Equal(t, queue.Ready, touch(t, gates[1], staying[0]).State)
 	require.Equal(t, queue.Ended, touch(t, gates[0], leaving[7]).State)
 }
+
+// A Redis that takes no more connections is an error at once, opens nothing, and is
+// used again as soon as it takes some.
+func TestARedisWithoutConnectionsLeftIsAnErrorAndThenUsed(t *testing.T) {
+	server := queuetest.Start(t)
+	root := server.Client(t)
+	enter(t, newLine(t, root, nil), 1, 1)
+	line, err := queue.New(queue.Options{Redis: server.Client(t), Room: "checkout", Timeout: queuetest.Timeout, Limits: queue.Limits{Slots: 2}})
+	require.NoError(t, err)
+	require.NoError(t, root.ConfigSet(t.Context(), "maxclients", "1").Err())
+	for range 3 {
+		_, err := line.Join(t.Context(), queue.Arrival{Visitor: visitor(5)})
+		require.ErrorIs(t, err, queue.ErrUnavailable)
+		require.False(t, line.Up())
+	}
+	require.NoError(t, root.ConfigSet(t.Context(), "maxclients", "100").Err())
+	require.Equal(t, queue.Ready, join(t, line, 5).State)
+	require.True(t, line.Up())
+}
