@@ -68,5 +68,7 @@ const (
 	ReasonReturn      Reason = "return"         // sent on from our page to the shop
 	ReasonJoinLimit   Reason = "join_limit"     // its address was given too many new places
 	ReasonPreflight   Reason = "preflight"      // a browser asks what a script of another site may do
+	ReasonStream      Reason = "stream"         // events or a WebSocket of somebody in line
+	ReasonStreamsFull Reason = "streams_full"   // as many streams as may be
 	ReasonKeys        Reason = "keys"           // the public keys
 )

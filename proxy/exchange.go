@@ -12,12 +12,11 @@ import (
 
 	"github.com/queuegate/queuegate/proxy/route"
 	"github.com/queuegate/queuegate/queue"
-	"github.com/queuegate/queuegate/token"
 )
 
 // exchange is one request and its answer.
 type exchange struct {
-	g      *Gate
+	visit
 	w      http.ResponseWriter
 	r      *http.Request
 	record *record
@@ -25,15 +24,8 @@ type exchange struct {
 	client netip.Addr
 	proto  string // scheme the visitor uses
 	caller caller
-	room   *room // nil where no room is concerned
 	front  front // who asks for a verdict and not for the shop; zero: nobody
 
-	// What the request brought.
-	shown  *held         // its best pass, running or not
-	ticket *token.Ticket // its ticket
-	person string        // the visitor id of who sent it, by the shop's name for them; "" when unknown
-	rawTkt string        // the ticket as it came
-	back   string        // the way back it asks for
 	// sent is set on the page of somebody whose form a front proxy has turned away.
 	sent bool
 	// consumes is set for an order: a request that may use its pass up.
@@ -63,7 +55,7 @@ type exchange struct {
 }
 
 func (g *Gate) newExchange(w http.ResponseWriter, r *http.Request) *exchange {
-	x := &exchange{g: g, r: r, record: newRecord(g.now()), client: g.clients.Of(r), proto: g.clients.Proto(r), caller: callerOf(r)}
+	x := &exchange{visit: visit{g: g}, r: r, record: newRecord(g.now()), client: g.clients.Of(r), proto: g.clients.Proto(r), caller: callerOf(r)}
 	x.w = x.record.watch(w)
 	// A chunked body may come with a Content-Length that net/http has dropped, and
 	// whoever stands in front may have read the body by that: whatever follows on

@@ -39,6 +39,8 @@ type fakeLine struct {
 	epoch      int64
 	barred     map[string]bool
 	healing    bool
+	far        bool        // glances are enough
+	hints      chan string // visitors whose stay took a turn
 }
 
 type stay struct {
@@ -318,6 +320,38 @@ func (l *fakeLine) Ended(visitor string, place int64) (queue.Why, bool) {
 	defer l.mu.Unlock()
 	why, ok := l.ended[key(visitor, place)]
 	return why, ok
+}
+
+func (l *fakeLine) Glance(s queue.Sign) (queue.Standing, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if why, ok := l.ended[key(s.Visitor, s.Place)]; ok {
+		return queue.Standing{Visitor: s.Visitor, State: queue.Ended, Why: why, Room: l.room()}, true
+	}
+	st := l.standing(s.Visitor)
+	inside := st.State == queue.Ready || st.State == queue.Active
+	st.State, st.Place, st.Lease = queue.Waiting, s.Place, queue.Lease{}
+	return st, l.far && !inside
+}
+
+func (l *fakeLine) Look(_ context.Context, s queue.Sign) (queue.Standing, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := l.call("look"); err != nil {
+		return queue.Standing{}, err
+	}
+	return l.standing(s.Visitor), nil
+}
+
+func (l *fakeLine) Hints(ctx context.Context, tell func([]string)) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case visitor := <-l.hints:
+			tell([]string{visitor})
+		}
+	}
 }
 
 func (l *fakeLine) Now() (int64, bool) {

@@ -12,12 +12,14 @@ import (
 	"github.com/queuegate/queuegate/proxy/clientip"
 	"github.com/queuegate/queuegate/proxy/page"
 	"github.com/queuegate/queuegate/proxy/route"
+	"github.com/queuegate/queuegate/proxy/stream"
 	"github.com/queuegate/queuegate/token"
 )
 
 // Gate stands before a shop and lets into its protected routes whoever holds a
-// pass. It is an http.Handler and safe for use by any number of goroutines. It
-// starts none itself: the lines belong to whoever made them.
+// pass. It is an http.Handler and safe for use by any number of goroutines. The
+// lines belong to whoever made them; goroutines of its own run only while visitors
+// have streams open, and CloseStreams ends those.
 type Gate struct {
 	prefix       string
 	table        *route.Table
@@ -33,6 +35,8 @@ type Gate struct {
 	log          *slog.Logger
 	now          func() time.Time
 	crossOrigin  *http.CrossOriginProtection
+	streams      *stream.Quota
+	asks         chan struct{}   // as many as the streams ask the lines at once
 	joins        *joinGuard      // nil without a limit
 	origins      map[string]bool // other sites whose scripts may speak with us
 }
@@ -44,6 +48,7 @@ type room struct {
 	page     *page.Renderer
 	entry    string // where a person goes who has no way back
 	polls    *pollGuard
+	streams  *stream.Hub
 	inFlight atomic.Int64
 	// strayHost is done when a host was asked for that Cookie.Domain does not cover.
 	strayHost sync.Once
@@ -60,6 +65,7 @@ func New(o Options) (*Gate, error) {
 		prefix: o.Prefix, rooms: map[string]*room{}, clients: clientip.New(o.TrustedProxies),
 		shop: newShop(o.Upstream, o.Log), passes: o.Passes, tickets: o.Tickets, secret: o.IdentitySecret,
 		redisTimeout: o.RedisTimeout, log: o.Log, now: o.Now, crossOrigin: http.NewCrossOriginProtection(),
+		streams: stream.NewQuota(o.MaxStreams), asks: make(chan struct{}, streamAsks),
 		origins: map[string]bool{}, joins: newJoinGuard(o.JoinLimit, o.Now),
 	}
 	var errs []error
@@ -76,10 +82,14 @@ func New(o Options) (*Gate, error) {
 			errs = append(errs, fmt.Errorf("proxy: Rooms[%d] %q: %w", i, r.Name, err))
 			continue
 		}
-		g.rooms[r.Name] = &room{
+		rm := &room{
 			Room: r, baker: baker{room: r.Name, cookie: r.Cookie}, page: renderer,
 			entry: entryPath(r.Protect), polls: newPollGuard(o.Now),
 		}
+		if !r.off() {
+			rm.streams = stream.NewHub(g.streams, r.Line.Hints)
+		}
+		g.rooms[r.Name] = rm
 		routes = append(routes, route.Room{Name: r.Name, Protect: r.Protect, Exempt: r.Exempt, Consume: r.Consume.Routes, DefaultExempt: r.DefaultExempt})
 	}
 	var err error

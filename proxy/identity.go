@@ -104,7 +104,7 @@ func (x *exchange) anothers(t token.Ticket) bool {
 
 // named reports whether a visitor of this request is one that has a name. A pass
 // does not say: its holder's place is treated as if it had, and moves to nobody.
-func (x *exchange) named(visitor string) bool {
+func (x *visit) named(visitor string) bool {
 	switch {
 	case x.person != "" && visitor == x.person:
 		return true

@@ -50,8 +50,9 @@ func (x *exchange) byLine() {
 // enterInTurn takes up the admission that a sign of life has brought, and lets
 // the request through.
 func (x *exchange) enterInTurn(ready queue.Standing) bool {
-	h, ok := x.sign(ready, token.Ready)
-	if !ok {
+	h, err := x.sign(ready, token.Ready)
+	if err != nil {
+		x.cannotSign(err)
 		x.decide(Refused, ReasonInternal)
 		x.cannotSay()
 		return true
@@ -167,24 +168,6 @@ func (x *exchange) overFor(t token.Ticket) bool {
 	return ended || ok && t.Generation < known.Generation
 }
 
-// signOfLife is the sign of life that this request gives: by its ticket, or by a
-// pass past its end, which proves its place as well.
-func (x *exchange) signOfLife() (queue.Sign, bool) {
-	switch {
-	case x.ticket != nil:
-		t := x.ticket
-		return queue.Sign{
-			Visitor: t.Visitor, Place: t.Place, Generation: t.Generation, Epoch: t.Epoch,
-			Seen: t.Seen, Due: t.Due, Ahead: t.Ahead, Joined: t.Joined,
-		}, true
-	case x.shown != nil && (x.person == "" || x.person == x.shown.pass.Visitor):
-		p := x.shown.pass
-		return queue.Sign{Visitor: p.Visitor, Place: p.Place, Generation: p.Generation, Epoch: p.Epoch, Ahead: -1}, true
-	default:
-		return queue.Sign{}, false
-	}
-}
-
 // highest is the highest place and epoch that this request proves: no newcomer
 // may get a place below it, and a Redis of an earlier epoch has lost something.
 func (x *exchange) highest() (place, epoch int64) {
@@ -196,30 +179,6 @@ func (x *exchange) highest() (place, epoch int64) {
 		place, epoch = max(place, p.Place), max(epoch, p.Epoch)
 	}
 	return place, epoch
-}
-
-// ticketFor is the ticket of a standing that has a place. It is the very ticket
-// that came as long as it says the same; then no cookie is set.
-func (x *exchange) ticketFor(st queue.Standing) string {
-	t := token.Ticket{
-		Visitor: st.Visitor, Place: st.Place, Generation: st.Room.Generation, Epoch: st.Room.Epoch,
-		Joined: st.Joined, Seen: st.Seen, Due: st.Due, Ahead: st.Ahead, Return: x.back, Named: x.named(st.Visitor),
-	}
-	if old := x.ticket; old != nil && old.Visitor == t.Visitor && old.Place == t.Place {
-		if t.Seen == 0 { // no sign was recorded: what the ticket says still holds
-			t.Due = old.Due
-			if old.Epoch == t.Epoch { // else nothing was recorded in this one
-				t.Seen = old.Seen
-			}
-		}
-		if t.Return == "" {
-			t.Return = old.Return
-		}
-		if t.Joined.IsZero() {
-			t.Joined = old.Joined
-		}
-	}
-	return x.g.tickets.Seal(x.room.Name, t)
 }
 
 // queuedReason is what the log says of somebody who is not let through.

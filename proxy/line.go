@@ -49,6 +49,14 @@ type Line interface {
 	// Barred tells without Redis whether a visitor has used up a pass and may not
 	// queue again yet, and for how long.
 	Barred(visitor string) (time.Duration, bool)
+	// Glance tells where the holder of a ticket stands as far as this gate sees, without Redis; known
+	// is false when only Redis can tell. It is no sign of life.
+	Glance(s queue.Sign) (st queue.Standing, known bool)
+	// Look asks where they stand. It is no sign of life either.
+	Look(ctx context.Context, s queue.Sign) (queue.Standing, error)
+	// Hints calls tell with the visitors whose stay has taken a turn, until ctx ends.
+	// Some are never named.
+	Hints(ctx context.Context, tell func(visitors []string)) error
 	// Ended tells from the local copy of the ended log, without Redis, whether
 	// the stay that began at this place is over and why.
 	Ended(visitor string, place int64) (queue.Why, bool)

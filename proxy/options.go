@@ -22,6 +22,7 @@ const (
 	defaultSessionDuration = 5 * time.Minute
 	defaultClaimWindow     = 90 * time.Second
 	defaultWaitingTimeout  = 30 * time.Minute
+	defaultMaxStreams      = 16_000
 )
 
 // Options is what a Gate is made of. What is not said to have a default is
@@ -53,6 +54,9 @@ type Options struct {
 	// RedisTimeout bounds all that one request asks of the lines together, from
 	// the first question on; zero means 100 ms.
 	RedisTimeout time.Duration
+	// MaxStreams bounds the visitors' streams that are open at once, over all rooms;
+	// zero means 16,000. Each takes a descriptor.
+	MaxStreams int
 	// Log takes one access record a request and the faults; nil discards them.
 	Log *slog.Logger
 	// Now is the wall clock; nil means time.Now. No order, rate or slot depends
@@ -124,6 +128,9 @@ func (o Options) withDefaults() Options {
 	if o.RedisTimeout == 0 {
 		o.RedisTimeout = defaultRedisTimeout
 	}
+	if o.MaxStreams == 0 {
+		o.MaxStreams = defaultMaxStreams
+	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
@@ -181,6 +188,9 @@ func (o Options) validate() error {
 	}
 	if o.RedisTimeout < 0 {
 		errs = append(errs, fmt.Errorf("proxy: RedisTimeout is %v; leave it zero for %v", o.RedisTimeout, defaultRedisTimeout))
+	}
+	if o.MaxStreams < 0 {
+		errs = append(errs, fmt.Errorf("proxy: MaxStreams is %d; leave it zero for %d", o.MaxStreams, defaultMaxStreams))
 	}
 	for i, r := range o.Rooms {
 		if err := errors.Join(r.validate(), r.Consume.validate(), r.Identity.validate(len(o.TrustedProxies) > 0)); err != nil {

@@ -77,8 +77,8 @@ func (x *exchange) takeOrder(h held, reason Reason) bool {
 		return true
 	}
 	if h.pass.Stage == token.Ready || st.Lease.End != h.pass.End {
-		var ok bool
-		if h, ok = x.sign(st, token.Active); !ok {
+		if h, err = x.sign(st, token.Active); err != nil {
+			x.cannotSign(err)
 			x.room.Line.Settle(x.redis, asked, queue.Failed)
 			x.decide(Refused, ReasonInternal)
 			x.cannotSay()

@@ -115,8 +115,9 @@ func (x *exchange) renew(h held) bool {
 // pass that cannot be signed is a fault of ours, and the request is refused. Like
 // enter it reports false for an order whose pass is worth nothing.
 func (x *exchange) enterWith(st queue.Standing, stage token.Stage, reason Reason) bool {
-	h, ok := x.sign(st, stage)
-	if !ok {
+	h, err := x.sign(st, stage)
+	if err != nil {
+		x.cannotSign(err)
 		x.decide(Refused, ReasonInternal)
 		x.cannotSay()
 		return true
@@ -137,8 +138,13 @@ func (x *exchange) enter(h held, reason Reason) bool {
 	return true
 }
 
+// cannotSign logs a fault of ours.
+func (x *exchange) cannotSign(err error) {
+	x.g.log.ErrorContext(x.r.Context(), "a pass could not be signed", "request_id", x.record.id, "room", x.room.Name, "error", err)
+}
+
 // sign makes the entry token of a standing that holds a lease.
-func (x *exchange) sign(st queue.Standing, stage token.Stage) (held, bool) {
+func (x *visit) sign(st queue.Standing, stage token.Stage) (held, error) {
 	life := st.Lease.Until.Sub(st.Room.Clock)
 	place := st.Lease.Place
 	if place == 0 {
@@ -151,10 +157,9 @@ func (x *exchange) sign(st queue.Standing, stage token.Stage) (held, bool) {
 	}
 	raw, err := x.g.passes.Sign(p)
 	if err != nil {
-		x.g.log.ErrorContext(x.r.Context(), "a pass could not be signed", "request_id", x.record.id, "room", x.room.Name, "error", err)
-		return held{}, false
+		return held{}, err
 	}
-	return held{raw: raw, pass: p}, true
+	return held{raw: raw, pass: p}, nil
 }
 
 // bestPass returns the most valuable pass of this room that the request brings.

@@ -37,20 +37,26 @@ func (x *exchange) json(status int, contentType string, v any) {
 // send answers with body, the headers that every answer of ours has, and what
 // this one hands out.
 func (x *exchange) send(status int, contentType string, body []byte) {
-	h := x.w.Header()
-	ownHeaders(h)
+	h := x.ownAnswer()
 	h.Set("Content-Type", contentType)
 	if body != nil {
 		h.Set("Content-Length", strconv.Itoa(len(body)))
 	}
-	h.Set("X-Request-Id", x.record.id)
-	x.share(h)
-	x.handOut(h)
 	x.sendAfterBody(func() {
 		x.w.WriteHeader(status)
 		// A client that went away is not told, and nobody else needs to know.
 		_, _ = x.w.Write(body)
 	})
+}
+
+// ownAnswer sets the headers of an answer of ours.
+func (x *exchange) ownAnswer() http.Header {
+	h := x.w.Header()
+	ownHeaders(h)
+	h.Set("X-Request-Id", x.record.id)
+	x.share(h)
+	x.handOut(h)
+	return h
 }
 
 // sendAfterBody sends an answer of ours so that the client reads it whatever it

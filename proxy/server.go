@@ -64,6 +64,9 @@ type ServerOptions struct {
 	DrainDelay time.Duration
 	// Grace is how long requests in flight may go on after that. 0 cuts them off.
 	Grace time.Duration
+	// Stopping, when not nil, is called once no new connections are taken: whatever
+	// would never end by itself should. The end waits for it.
+	Stopping func()
 	// Log gets what the servers have to say; nil discards it.
 	Log *slog.Logger
 }
@@ -303,6 +306,9 @@ func (s *Server) stop(ctx context.Context) error {
 	var err error
 	stopped := make(chan error, 1)
 	go func() { stopped <- s.public.Shutdown(grace) }()
+	if s.opts.Stopping != nil {
+		s.opts.Stopping()
+	}
 	// Whatever has an end comes to it, then the tunnels and event streams go.
 	s.running.wait(grace, true)
 	if n := s.running.endAll(); n > 0 {

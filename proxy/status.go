@@ -58,9 +58,25 @@ type statusDoc struct {
 	poll time.Duration // PollAfterMS before rounding, for Retry-After
 }
 
-// describe says what st means to the visitor. It makes a ticket, or signs the
-// pass, that goes with it; with a pass that cannot be signed ok is false.
+// describe says what st means to the visitor, and keeps for the answer what goes
+// with it; with a pass that cannot be signed ok is false.
 func (x *exchange) describe(st queue.Standing) (d statusDoc, ok bool) {
+	d, pass, err := x.visit.describe(st)
+	if err != nil {
+		x.cannotSign(err)
+		return d, false
+	}
+	x.giveTicket(d.Ticket)
+	if pass != nil {
+		x.give(*pass)
+		d.ReturnTo = x.wayBack()
+	}
+	return d, true
+}
+
+// describe says what st means to the visitor. It makes a ticket, or signs the
+// pass, that goes with it; the error says that the pass cannot be signed.
+func (x *visit) describe(st queue.Standing) (d statusDoc, pass *held, err error) {
 	d = statusDoc{Room: x.room.Name, RoomState: roomState(st.Room.State), Message: x.room.Page.Message}
 	switch st.State {
 	case queue.Away, queue.Waiting:
@@ -68,18 +84,17 @@ func (x *exchange) describe(st queue.Standing) (d statusDoc, ok bool) {
 		x.numbers(&d, st)
 		d.askAgain(st.Poll)
 		d.Ticket = x.ticketFor(st)
-		x.giveTicket(d.Ticket)
 	case queue.Ready, queue.Active:
 		stage := token.Ready
 		d.Status = statusReady
 		if st.State == queue.Active {
 			stage, d.Status = token.Active, statusActive
 		}
-		h, signed := x.sign(st, stage)
-		if !signed {
-			return d, false
+		h, err := x.sign(st, stage)
+		if err != nil {
+			return d, nil, err
 		}
-		x.give(h)
+		pass = &h
 		x.showPass(&d, h)
 		d.askAgain(st.Poll)
 	case queue.Ended:
@@ -88,11 +103,11 @@ func (x *exchange) describe(st queue.Standing) (d statusDoc, ok bool) {
 		d.Status = statusNotEntered
 		x.refusal(&d, st)
 	}
-	return d, true
+	return d, pass, nil
 }
 
 // refusal says why there is no place.
-func (x *exchange) refusal(d *statusDoc, st queue.Standing) {
+func (x *visit) refusal(d *statusDoc, st queue.Standing) {
 	switch st.Refusal {
 	case queue.Full:
 		d.Status = statusFull
@@ -112,7 +127,7 @@ const fullPoll = 20 * time.Second
 
 // numbers fills in the place and what is estimated of it. Before a draw nobody
 // has a number; how many wait is known all the same.
-func (x *exchange) numbers(d *statusDoc, st queue.Standing) {
+func (x *visit) numbers(d *statusDoc, st queue.Standing) {
 	if st.Ahead >= 0 {
 		d.Ahead, d.Position = new(st.Ahead), new(st.Ahead+1)
 		d.Behind = new(st.Behind)
@@ -133,13 +148,12 @@ func (d *statusDoc) askAgain(after time.Duration) {
 }
 
 // showPass fills in a pass.
-func (x *exchange) showPass(d *statusDoc, h held) {
+func (x *visit) showPass(d *statusDoc, h held) {
 	d.EntryToken = h.raw
 	d.EntryExpiresAt = new(h.pass.Expires.UTC().Truncate(time.Second))
 	if h.pass.Stage == token.Ready {
 		d.ClaimBefore = d.EntryExpiresAt
 	}
-	d.ReturnTo = x.wayBack()
 }
 
 // wayBack is where the visitor goes when it is their turn.
@@ -156,7 +170,7 @@ func (x *exchange) wayBack() string {
 
 // lastKnown describes somebody whose ticket, or pass, is good while Redis does
 // not answer.
-func (x *exchange) lastKnown() statusDoc {
+func (x *visit) lastKnown() statusDoc {
 	d := statusDoc{Room: x.room.Name, Status: statusWaiting, RoomState: stateDegraded, Message: x.room.Page.Message}
 	if t := x.ticket; t != nil {
 		if t.Ahead >= 0 {

@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"sync/atomic"
 )
 
 // flights are the requests that run, and which of them have no end of their own:
@@ -158,10 +159,26 @@ func (l *listener) Accept() (net.Conn, error) {
 type conn struct {
 	*net.TCPConn
 	running *flights
+	// outlives is set when the connection counts as a request that runs although
+	// its handler has returned.
+	outlives atomic.Bool
+}
+
+// outlive has the hijacked connection count as a request until it is closed.
+func outlive(c net.Conn) {
+	if over, ok := c.(interface{ NetConn() net.Conn }); ok { // TLS
+		c = over.NetConn()
+	}
+	if own, ok := c.(*conn); ok && !own.outlives.Swap(true) {
+		own.running.add(1)
+	}
 }
 
 // Close closes the connection and forgets it.
 func (c *conn) Close() error {
 	c.running.forget(c)
+	if c.outlives.Swap(false) {
+		c.running.add(-1)
+	}
 	return c.TCPConn.Close()
 }

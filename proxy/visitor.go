@@ -28,6 +28,8 @@ type endpoint struct {
 var endpoints = map[string][]endpoint{
 	"join":    {{http.MethodPost, (*exchange).serveJoin}},
 	"status":  {{http.MethodGet, (*exchange).serveStatus}},
+	"events":  {{http.MethodGet, (*exchange).serveEvents}},
+	"ws":      {{http.MethodGet, (*exchange).serveSocket}},
 	"release": {{http.MethodPost, (*exchange).serveRelease}},
 	"":        {{http.MethodGet, (*exchange).servePage}, {http.MethodDelete, (*exchange).serveLeave}},
 }
@@ -164,6 +166,14 @@ func (x *exchange) stranger() statusDoc {
 
 // tell answers with what the line has said.
 func (x *exchange) tell(st queue.Standing, err error) {
+	if d, ok := x.told(st, err); ok {
+		x.answerStatus(d)
+	}
+}
+
+// told says what the line has said. ok is false when that was answered with a
+// refusal.
+func (x *exchange) told(st queue.Standing, err error) (d statusDoc, ok bool) {
 	x.record.visitor = st.Visitor
 	switch {
 	case errors.Is(err, errJoinLimit):
@@ -171,16 +181,15 @@ func (x *exchange) tell(st queue.Standing, err error) {
 		x.crowded()
 	case err != nil && (x.ticket != nil || x.shown != nil):
 		x.record.decision.Reason = ReasonDegraded
-		x.answerStatus(x.lastKnown())
+		return x.lastKnown(), true
 	case err != nil:
 		x.decide(Refused, ReasonDegraded)
 		x.cannotSayJSON()
 	default:
-		d, ok := x.describe(st)
-		if !ok {
+		if d, ok = x.describe(st); !ok {
 			x.decide(Refused, ReasonInternal)
 			x.cannotSayJSON()
-			return
+			return d, false
 		}
 		if d.Status == statusNotEntered && st.Refusal == "" && (x.ticket != nil || x.shown != nil) { // a place of before a reset
 			d.Status = statusExpired
@@ -189,8 +198,9 @@ func (x *exchange) tell(st queue.Standing, err error) {
 			d.Ticket = x.ticketFor(st)
 			x.giveTicket(d.Ticket)
 		}
-		x.answerStatus(d)
+		return d, true
 	}
+	return d, false
 }
 
 // answerStatus answers with d and keeps it for those who ask too fast.
@@ -236,6 +246,7 @@ func (x *exchange) ownPass(value worth) statusDoc {
 		d.Ticket = x.rawTkt
 	}
 	x.showPass(&d, *x.shown)
+	d.ReturnTo = x.wayBack()
 	d.askAgain(defaultPoll)
 	return d
 }

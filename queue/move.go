@@ -19,7 +19,7 @@ func (l *Line) Move(ctx context.Context, sign Sign, to string) (Standing, error)
 		return Standing{}, err
 	}
 	s.Visitor, s.Joined = to, sign.Joined
-	if s.State == Waiting {
+	if s.State == Waiting && to != sign.Visitor { // looking at oneself is no sign of life
 		s.Seen = s.Room.Now
 	}
 	return l.told(s, sign.Ahead), nil

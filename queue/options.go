@@ -26,6 +26,7 @@ const (
 // by Line.Configure, so that all gates obey the same.
 type Options struct {
 	Redis   redis.Scripter // required
+	Hints   Subscriber     // hears of turns at once (Line.Hints); nil: nothing is heard
 	Room    string         // required; part of every key
 	Prefix  string         // of every key; "qg" when empty
 	Gate    string         // this process's name in the room; random when empty

@@ -69,38 +69,16 @@ func (s *snapshot) ahead(place int64) (int64, bool) {
 // fromSnapshot answers a poll without Redis: of somebody far back whose last
 // sign of life is recent enough and who can have been neither admitted nor ended.
 func (l *Line) fromSnapshot(sign Sign) (Standing, bool) {
-	snap, k := l.snapshot.Load(), l.known.Load()
-	now, ok := l.Now()
-	if snap == nil || !ok || time.Duration(now-snap.made)*time.Millisecond > snapshotAge || !l.up.Load() {
+	snap, now, ok := l.recent()
+	if !ok || sign.Seen == 0 {
 		return Standing{}, false
 	}
-	room := k.room
-	if sign.Seen == 0 || sign.Epoch != room.Epoch || sign.Generation != room.Generation || room.Healing > 0 ||
-		sign.Place <= snap.top || l.lost.Load() {
-		return Standing{}, false
-	}
-	if _, over := l.log.find(sign.Visitor, sign.Place); over {
-		return Standing{}, false
-	}
-	ahead, ok := snap.ahead(sign.Place)
-	undrawn := l.undrawn(sign.Place, now)
-	if undrawn { // it may be everybody
-		ahead, ok = room.Waiting, true
-	}
+	s, people, ok := l.far(sign, snap, now)
 	if !ok {
 		return Standing{}, false
 	}
-	if every := l.signFor(ahead, room.Flow); every == 0 || now-sign.Seen >= every.Milliseconds() {
-		return Standing{}, false
-	}
-	s := Standing{
-		Visitor: sign.Visitor, State: Waiting, Place: sign.Place, Joined: sign.Joined, Ahead: ahead,
-		Waiting: room.Waiting, Poll: l.pollFor(ahead), Due: sign.Due, Room: room,
-	}
-	if undrawn {
-		s.Ahead = -1
-	}
-	return s, true
+	every := l.signFor(people, s.Room.Flow)
+	return s, every > 0 && now-sign.Seen < every.Milliseconds()
 }
 
 // drawEvery is the time between two draws, in microseconds of room time, as in

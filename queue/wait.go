@@ -13,6 +13,11 @@ const longestWait = 7 * 24 * time.Hour
 // there was none.
 func (l *Line) told(s Standing, shown int64) Standing {
 	l.holders.see(s)
+	return numbered(s, shown)
+}
+
+// numbered fills in the numbers that follow from the people ahead.
+func numbered(s Standing, shown int64) Standing {
 	if s.State != Away && s.State != Waiting {
 		return s
 	}

@@ -53,7 +53,7 @@ func serve(ctx context.Context, c *config.Config, log *slog.Logger, listening fu
 	server, err = proxy.NewServer(proxy.ServerOptions{
 		Listen: c.Listen, AdminListen: c.Admin.Listen, Public: parts.gate, Admin: probes,
 		Certificate: parts.cert, H2C: c.H2C,
-		DrainDelay: c.Shutdown.DrainDelay, Grace: c.Shutdown.Grace, Log: log,
+		Stopping: parts.gate.CloseStreams, DrainDelay: c.Shutdown.DrainDelay, Grace: c.Shutdown.Grace, Log: log,
 	})
 	if err != nil {
 		return err

@@ -76,7 +76,7 @@ func (b *built) assemble(c *config.Config, log *slog.Logger) (*proxy.Gate, error
 		return nil, fmt.Errorf("trusted_proxies: %w", err)
 	}
 	opts := proxy.Options{
-		Prefix: c.Prefix, TrustedProxies: trusted, AllowOrigins: c.CORS.AllowOrigins,
+		MaxStreams: mostStreams(), Prefix: c.Prefix, TrustedProxies: trusted, AllowOrigins: c.CORS.AllowOrigins,
 		JoinLimit: proxy.JoinLimit{
 			PerMinute: c.JoinLimit.PerMinute, IPv4Prefix: c.JoinLimit.IPv4Prefix, IPv6Prefix: c.JoinLimit.IPv6Prefix,
 		}, Passes: keys.passes, Tickets: keys.tickets,
@@ -137,7 +137,7 @@ func (b *built) room(c *config.Config, r config.Room, keys signingKeys, log *slo
 	}
 	line, err := queue.New(queue.Options{
 		Method: queue.Method(r.QueueingMethod), DrawKey: lots,
-		Redis: b.redis, Room: r.Name, Prefix: c.Redis.KeyPrefix, Timeout: c.Redis.Timeout,
+		Redis: b.redis, Hints: b.redis, Room: r.Name, Prefix: c.Redis.KeyPrefix, Timeout: c.Redis.Timeout,
 		Limits: queue.Limits{
 			Slots: int64(r.TotalActiveUsers), PerMinute: int64(r.NewUsersPerMinute), Burst: int64(r.EffectiveBurst()),
 		},
