@@ -34,7 +34,7 @@ const (
 // rawShop is a shop that keeps every byte it receives and answers what it is
 // told to.
 type rawShop struct {
-	t      *testing.T
+	t      testing.TB
 	ln     net.Listener
 	mu     sync.Mutex
 	seen   []shopRequest
@@ -57,7 +57,7 @@ func (r shopRequest) target() string {
 	return strings.Join(parts[1:len(parts)-1], " ")
 }
 
-func newRawShop(t *testing.T) *rawShop {
+func newRawShop(t testing.TB) *rawShop {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	s := &rawShop{t: t, ln: ln, conns: map[net.Conn]struct{}{}}
@@ -201,7 +201,7 @@ func (s *rawShop) does(answer func(shopRequest, net.Conn)) {
 
 // bench is a gate between a raw shop and a test.
 type bench struct {
-	t       *testing.T
+	t       testing.TB
 	shop    *rawShop
 	line    *fakeLine
 	other   *fakeLine
@@ -231,7 +231,7 @@ func (b *safeBuffer) String() string {
 
 // newBench starts a gate with the room "sale" on /order and "drop" on /drop;
 // change may alter its options first.
-func newBench(t *testing.T, change ...func(*proxy.Options)) *bench {
+func newBench(t testing.TB, change ...func(*proxy.Options)) *bench {
 	t.Helper()
 	b := &bench{t: t, shop: newRawShop(t), line: newFakeLine(1), other: newFakeLine(1), log: &safeBuffer{}}
 	var err error
@@ -275,7 +275,7 @@ type reply struct {
 	text string
 }
 
-func (r reply) doc(t *testing.T) map[string]any {
+func (r reply) doc(t testing.TB) map[string]any {
 	t.Helper()
 	var d map[string]any
 	require.NoError(t, json.Unmarshal([]byte(r.text), &d), r.text)
