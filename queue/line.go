@@ -37,8 +37,11 @@ type Line struct {
 	log      endLog
 	holders  holders
 	rest     unsettled
-	// configuring keeps one goroutine at a time writing the limits.
-	configuring sync.Mutex
+	// controlling keeps one goroutine at a time writing the room's values.
+	controlling sync.Mutex
+	control     atomic.Pointer[control]
+	stored      atomic.Int64 // the version of them in Redis, as heard last
+	wishes      wishes
 }
 
 // knowledge is the room at the last answer and when, on this host's monotonic
@@ -75,6 +78,12 @@ func New(opts Options) (*Line, error) {
 	l.renewals = newBatch(l, l.sendRenewals)
 	l.ends = newBatch(l, l.sendEndings)
 	l.moves = newBatch(l, l.sendMoves)
+	file := opts.fileValues()
+	settings, err := file.settings()
+	if err != nil {
+		return nil, err
+	}
+	l.control.Store(&control{controls: Controls{File: file}, settings: settings})
 	return l, nil
 }
 
@@ -178,30 +187,6 @@ func (l *Line) end(ctx context.Context, h Holding, why Why) (Standing, error) {
 	return l.told(s, -1), nil
 }
 
-// Configure writes the limits of this gate's settings into the room. Run does it
-// at its start and whenever Redis turns out to hold none.
-func (l *Line) Configure(ctx context.Context) error {
-	l.configuring.Lock()
-	defer l.configuring.Unlock()
-	state := Open
-	if l.opts.QueueAll {
-		state = QueueAll
-	}
-	limits := l.opts.Limits
-	r, err := l.run(ctx, l.scripts.configure, shown{}, limits.Slots, limits.PerMinute, limits.Burst, string(state))
-	if err != nil {
-		return err
-	}
-	f := &fields{values: r.rest}
-	before := Limits{Slots: f.number(), PerMinute: f.number(), Burst: f.number()}
-	was := RoomState(f.text())
-	if was != Unconfigured && (before != limits || was != state) {
-		l.opts.Log.WarnContext(ctx, "the room's limits in Redis were others than this gate's file and are replaced; all gates should have the same",
-			"room", l.opts.Room, "before", before, "state_before", was, "now", limits, "state", state)
-	}
-	return f.err
-}
-
 // Ended tells whether, as far as this gate has heard, the stay of a visitor at
 // that place is over, and why. It asks nobody; it is at most about a second
 // behind Redis, and knows at once what this gate ended itself.
@@ -268,13 +253,14 @@ func (l *Line) learn(r reply, sent time.Time) {
 }
 
 func (l *Line) callHeader(show shown) call {
+	in := l.Settings()
 	c := call{
 		ID:   strconv.FormatUint(rand.Uint64(), 36), //nolint:gosec // tells calls apart, keeps no secret
 		Gate: l.opts.Gate, Method: string(l.opts.Method), DrawKey: hex.EncodeToString(l.opts.DrawKey), Highest: show.highest, Latest: show.latest, Earliest: show.earliest,
 		Reached: show.reached, Seen: show.seen,
-		Session: l.opts.Session.Milliseconds(), SessionMax: l.opts.SessionMax.Milliseconds(),
+		Session: in.Session.Milliseconds(), SessionMax: in.SessionMax.Milliseconds(),
 		ClaimWindow: l.opts.ClaimWindow.Milliseconds(), PresenceWindow: l.opts.PresenceWindow.Milliseconds(),
-		WaitingTimeout: l.opts.WaitingTimeout.Milliseconds(), MaxWaiting: l.opts.MaxWaiting, Renewal: !l.opts.DisableRenewal,
+		WaitingTimeout: l.opts.WaitingTimeout.Milliseconds(), MaxWaiting: l.opts.MaxWaiting, Renewal: !in.DisableRenewal,
 		MaxRequest: l.opts.MaxRequest.Milliseconds(),
 	}
 	if k := l.known.Load(); k != nil {

@@ -37,6 +37,7 @@ type Options struct {
 
 	Limits   Limits // at least one of Slots and PerMinute; Burst 0 means one second's worth, at least 1
 	QueueAll bool   // nobody new gets in
+	Message  string // to those who wait, while no live one is set
 
 	Session        time.Duration // lease of an active visitor; 5 min when 0
 	SessionMax     time.Duration // absolute end after the claim; 0 means none

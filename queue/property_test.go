@@ -37,10 +37,11 @@ func TestMain(m *testing.M) {
 // the TIME that each answer tells.
 type steered struct {
 	redis.Scripter
-	rdb    *redis.Client
-	room   string // key of the room
-	moves  bool   // the next call finds that TIME moved
-	clocks []int64
+	rdb     *redis.Client
+	room    string // key of the room
+	moves   bool   // the next call finds that TIME moved
+	written int    // calls that wrote control values, or tried to
+	clocks  []int64
 }
 
 func (s *steered) steer(ctx context.Context) error {
@@ -55,12 +56,17 @@ func (s *steered) steer(ctx context.Context) error {
 	return s.rdb.HSet(ctx, s.room, "clock", clock).Err()
 }
 
-func (s *steered) keep(cmd *redis.Cmd) *redis.Cmd {
+// keep notes the TIME that an answer tells, and whether it was a call that writes
+// control values: it ends with their record.
+func (s *steered) keep(cmd *redis.Cmd, args []any) *redis.Cmd {
 	raw, err := cmd.Slice()
 	if err != nil {
 		return cmd
 	}
 	s.moves = false
+	if _, record := args[len(args)-1].([]byte); record {
+		s.written++
+	}
 	if header, ok := raw[0].([]any); ok {
 		if clock, ok := header[2].(int64); ok {
 			s.clocks = append(s.clocks, clock)
@@ -73,14 +79,14 @@ func (s *steered) EvalSha(ctx context.Context, sha string, keys []string, args .
 	if err := s.steer(ctx); err != nil {
 		return redis.NewCmdResult(nil, err)
 	}
-	return s.keep(s.Scripter.EvalSha(ctx, sha, keys, args...))
+	return s.keep(s.Scripter.EvalSha(ctx, sha, keys, args...), args)
 }
 
 func (s *steered) Eval(ctx context.Context, script string, keys []string, args ...any) *redis.Cmd {
 	if err := s.steer(ctx); err != nil {
 		return redis.NewCmdResult(nil, err)
 	}
-	return s.keep(s.Scripter.Eval(ctx, script, keys, args...))
+	return s.keep(s.Scripter.Eval(ctx, script, keys, args...), args)
 }
 
 // containers is what Redis holds of the room, every visitor's entry as text.
@@ -222,7 +228,16 @@ func (w *world) forget() {
 func (w *world) configure(g *gate) {
 	moved := w.scripts.moves
 	w.must(g.line.Configure(context.Background()))
-	w.call(g, proof{}, moved, func() { w.model.configure(g.model.limits) })
+	w.call(g, proof{}, moved, w.configured(g)...)
+}
+
+// configured are the steps of writing a gate's file: the calls before the last one
+// found values that it did not know.
+func (w *world) configured(g *gate) []func() {
+	steps := slices.Repeat([]func(){func() {}}, w.scripts.written)
+	steps[len(steps)-1] = func() { w.model.configure(g.model.limits) }
+	w.scripts.written = 0
+	return steps
 }
 
 // step is one turn of a gate's Run.
@@ -234,8 +249,8 @@ func (w *world) step(g *gate) {
 		moved := w.scripts.moves
 		ends, leases := g.line.Remembered(g.model.now)
 		w.must(g.line.Heal(context.Background()))
-		steps := []func(){func() { w.model.configure(g.model.limits) }}
-		if len(w.scripts.clocks) > 1 {
+		steps := w.configured(g)
+		if len(w.scripts.clocks) > len(steps) {
 			steps = append(steps, func() {
 				w.model.heal(ends, slices.DeleteFunc(leases, func(h queue.Holding) bool { return h.End <= w.model.now }))
 			})

@@ -2,6 +2,7 @@ package queue
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"time"
@@ -53,7 +54,7 @@ func (l *Line) Run(ctx context.Context) error {
 func (l *Line) lastWord(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), tickTimeout)
 	defer cancel()
-	if err := l.settleRest(ctx); err != nil {
+	if err := errors.Join(l.settleRest(ctx), l.obeyRest(ctx)); err != nil {
 		l.opts.Log.ErrorContext(ctx, "Redis was not told of orders and passes given back: the passes stay good until their ends",
 			"room", l.opts.Room, "error", err.Error())
 	}
@@ -115,7 +116,7 @@ func (l *Line) tickEvery() time.Duration {
 func (l *Line) step(ctx context.Context) (again bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, tickTimeout)
 	defer cancel()
-	if k := l.known.Load(); k == nil || k.room.State == Unconfigured {
+	if k := l.known.Load(); k == nil || k.room.State == Unconfigured || l.stored.Load() < l.Controls().Version {
 		if err := l.Configure(ctx); err != nil {
 			return false, err
 		}
@@ -128,7 +129,10 @@ func (l *Line) step(ctx context.Context) (again bool, err error) {
 	if again, err = l.Tick(ctx); err != nil {
 		return again, err
 	}
-	return again || l.lost.Load(), l.settleRest(ctx)
+	if err := l.settleRest(ctx); err != nil {
+		return false, err
+	}
+	return again || l.lost.Load(), l.obeyRest(ctx)
 }
 
 // Tick moves the room once: overdue people step aside, the front is admitted,
@@ -144,7 +148,7 @@ func (l *Line) Tick(ctx context.Context) (again bool, err error) {
 	if held := l.snapshot.Load(); held != nil {
 		made = held.made
 	}
-	r, err := l.run(ctx, l.scripts.tick, shown{}, cursor, endsPage, made, l.keepEnds().Milliseconds())
+	r, err := l.run(ctx, l.scripts.tick, shown{}, cursor, endsPage, made, l.keepEnds().Milliseconds(), l.Controls().Version)
 	if err != nil {
 		return false, err
 	}
@@ -155,6 +159,11 @@ func (l *Line) Tick(ctx context.Context) (again bool, err error) {
 	again = f.number() == 1
 	if text := f.text(); text != "" && f.err == nil {
 		if f.err = l.keepSnapshot(text); f.err != nil {
+			return false, f.err
+		}
+	}
+	if version, record := f.number(), f.text(); f.err == nil {
+		if f.err = l.heardControls(version, record); f.err != nil {
 			return false, f.err
 		}
 	}
@@ -184,5 +193,5 @@ func (l *Line) Tick(ctx context.Context) (again bool, err error) {
 // holder may queue again.
 func (l *Line) keepEnds() time.Duration {
 	longestDue := longestSign + farPoll*12/10 + l.opts.PresenceWindow
-	return max(l.opts.WaitingTimeout+longestDue, l.opts.Session, l.opts.ClaimWindow, l.opts.RejoinAfter)
+	return max(l.opts.WaitingTimeout+longestDue, l.opts.Session, l.Settings().Session, l.opts.ClaimWindow, l.opts.RejoinAfter)
 }

@@ -5,16 +5,18 @@
 -- ARGV[3] how many ends to send at most
 -- ARGV[4] the room time of the snapshot this gate holds
 -- ARGV[5] how long ends are kept (ms): as long as one could refute something
--- returns {header, again, snapshot, number, visitor, record, number, visitor, …}
+-- ARGV[6] the version of the control values that this gate knows
+-- returns {header, again, snapshot, version, control, number, visitor, record, number, …}
 --         again is 1 when bounded work was left over: call once more, now;
---         snapshot is empty when the gate holds the newest
+--         snapshot is empty when the gate holds the newest, and so is control, the
+--         record of the control values of that version
 --
 -- Moves overdue people aside, admits from the front, gives on what expired long
 -- ago, forgets who stayed away too long, measures the flow, makes the snapshot
 -- that all gates answer from, and tells the new ends.
 
 local kept = redis.call('HMGET', ROOM, 'sweep', 'swept', 'made', 'measured', 'seen', 'from', 'thinned', 'stepped',
-  'returned', 'left', 'pruned')
+  'returned', 'left', 'pruned', 'version')
 local function field(i) return tonumber(kept[i] or '0') end
 
 -- A lease that nobody wanted stays its holder's for as long again as it lasted,
@@ -138,7 +140,8 @@ if not healing() then drop_away() end
 forget_ends()
 measure(waited and waiting_n > 0, room.admitted, field(8) + (count.stepped or 0) - field(9) + field(10))
 
-local answer = { false, spent >= MOST and 1 or 0, '' }
+local answer = { false, spent >= MOST and 1 or 0, '', kept[12] or '0', '' }
+if answer[4] ~= ARGV[6] then answer[5] = redis.call('HGET', ROOM, 'control') or '' end
 local made = field(3)
 -- A call that has swept much leaves the snapshot to the next, within its age.
 if now - made >= (spent < MOST and 400 or 800) or redis.call('EXISTS', SNAPSHOT) == 0 then
