@@ -122,8 +122,13 @@ func (x *exchange) refuse(d statusDoc, v page.View, status int) {
 		x.text(status, "Not admitted: wait in line first.\n")
 	default:
 		d.Type, d.Title = problemQueued, titleQueued
-		if d.Status == statusFull {
+		switch {
+		case d.Status == statusFull:
 			d.Type, d.Title = problemBase+"full", "This request was not passed on: there is no place at the moment, try again later"
+		case d.PollAfterMS == nil && d.RoomState == string(queue.RoomSoldOut):
+			d.Type, d.Title = problemBase+"sold-out", "This request was not passed on: there is nothing left to wait for"
+		case d.PollAfterMS == nil && d.RoomState == string(queue.RoomClosed):
+			d.Type, d.Title = problemBase+"closed", "This request was not passed on: the line is closed"
 		}
 		x.document(status, d)
 	}
@@ -181,6 +186,7 @@ func (x *exchange) page(status int, v page.View) {
 	own := x.g.prefix + "/" + x.room.Name
 	v.Room, v.Posted = x.room.Name, x.isForm()
 	v.StatusURL, v.LeaveURL = own+"/status", own
+	v.Message = x.room.settings().Message
 	if v.Here == "" {
 		v.Here = x.here()
 	}
@@ -210,9 +216,9 @@ func (x *exchange) here() string {
 	return x.room.entry
 }
 
-// document answers with d.
+// document answers with d and what the room has to tell everybody.
 func (x *exchange) document(status int, d statusDoc) {
-	x.json(status, "application/json", d)
+	x.json(status, "application/json", x.room.tells(d))
 }
 
 // problem answers with p.

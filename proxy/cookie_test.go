@@ -95,7 +95,7 @@ func TestPassIsRenewedAfterAQuarterOfTheSession(t *testing.T) {
 }
 
 func TestPassIsNotRenewedWhenRenewalIsOff(t *testing.T) {
-	b := newBench(t, func(o *proxy.Options) { o.Rooms[0].DisableSessionRenewal = true })
+	b := newBench(t, func(o *proxy.Options) { o.Rooms[0].Line.(*fakeLine).settings.DisableRenewal = true })
 	raw := b.admit()
 	b.line.take()
 	b.line.advance(b.line.session - time.Second)

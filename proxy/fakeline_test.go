@@ -41,6 +41,8 @@ type fakeLine struct {
 	healing    bool
 	far        bool        // glances are enough
 	hints      chan string // visitors whose stay took a turn
+	disobey    error       // what Obey answers
+	settings   queue.Settings
 }
 
 type stay struct {
@@ -53,7 +55,7 @@ func newFakeLine(slots int) *fakeLine {
 	return &fakeLine{
 		now: time.Now().Truncate(time.Millisecond), slots: slots, session: 5 * time.Minute, claim: 90 * time.Second,
 		state: queue.Open, generation: 1, epoch: 1, stays: map[string]*stay{}, ended: map[string]queue.Why{},
-		barred: map[string]bool{},
+		barred: map[string]bool{}, settings: queue.Settings{Session: 5 * time.Minute},
 	}
 }
 
@@ -307,6 +309,24 @@ func (l *fakeLine) Settle(_ context.Context, h queue.Holding, why queue.Why) {
 	if s := l.stays[h.Visitor]; s != nil && s.lease.Order == h.Order {
 		s.lease.Order = ""
 	}
+}
+
+func (l *fakeLine) Obey(_ context.Context, set map[queue.Setting]string, cleared ...queue.Setting) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for name, value := range set {
+		l.calls = append(l.calls, fmt.Sprintf("obey %s=%s", name, value))
+	}
+	for _, name := range cleared {
+		l.calls = append(l.calls, fmt.Sprintf("obey clear %s", name))
+	}
+	return l.disobey
+}
+
+func (l *fakeLine) Settings() queue.Settings {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.settings
 }
 
 func (l *fakeLine) Barred(visitor string) (time.Duration, bool) {

@@ -89,7 +89,7 @@ func (f *follower) Next(now time.Time, hinted bool, dst []stream.Message) []stre
 
 // changes appends what is new since the client was told last.
 func (f *follower) changes(now time.Time, st queue.Standing, dst []stream.Message) []stream.Message {
-	state, words := f.roomNow(st.Room), f.room.Page.Message
+	state, words := f.roomNow(st.Room), f.room.settings().Message
 	event := stream.Event("")
 	if st.Ahead != f.ticket.Ahead {
 		f.ticket.Ahead = st.Ahead
@@ -119,7 +119,7 @@ func (f *follower) roomNow(room queue.Room) string {
 
 // document is what the client is told of somebody who waits.
 func (f *follower) document(now time.Time, st queue.Standing) statusDoc {
-	d := statusDoc{Room: f.room.Name, Status: statusWaiting, RoomState: f.state, Message: f.message}
+	d := f.room.tells(statusDoc{Room: f.room.Name, Status: statusWaiting, RoomState: f.state})
 	if f.state == stateDegraded {
 		st.WaitKnown = false
 	}
@@ -151,7 +151,7 @@ func (f *follower) report(now time.Time, st queue.Standing, signed bool, dst []s
 		f.ticket.Ahead = before // changes compares with what was told
 		return f.changes(now, st, dst)
 	}
-	f.state, f.message = f.roomNow(st.Room), f.room.Page.Message
+	f.state, f.message = f.roomNow(st.Room), f.room.settings().Message
 	d := f.document(now, st)
 	d.Ticket = f.g.tickets.Seal(f.room.Name, t)
 	return append(dst, message(stream.Update, d))

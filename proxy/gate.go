@@ -13,6 +13,7 @@ import (
 	"github.com/queuegate/queuegate/proxy/page"
 	"github.com/queuegate/queuegate/proxy/route"
 	"github.com/queuegate/queuegate/proxy/stream"
+	"github.com/queuegate/queuegate/queue"
 	"github.com/queuegate/queuegate/token"
 )
 
@@ -52,6 +53,14 @@ type room struct {
 	inFlight atomic.Int64
 	// strayHost is done when a host was asked for that Cookie.Domain does not cover.
 	strayHost sync.Once
+}
+
+// settings are the values of the room in force.
+func (r *room) settings() queue.Settings {
+	if r.Line == nil { // everything passes
+		return queue.Settings{Message: r.Page.Message}
+	}
+	return r.Line.Settings()
 }
 
 // New returns the gate that o describes, or an error that names everything that

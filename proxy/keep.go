@@ -89,7 +89,7 @@ func (k *keeper) look() {
 			k.giveUp(errPassEnded)
 			return
 		}
-		next = min(streamGlance, k.x.room.SessionDuration/4)
+		next = min(streamGlance, k.x.room.settings().Session/4)
 	case k.renew(flightLease) != nil:
 		next = time.Second // Redis away: soon again
 	case k.order.Load():
@@ -106,13 +106,13 @@ func (k *keeper) look() {
 // request would find it. It renews the pass when the client has said something,
 // as often as a client of ordinary requests has it renewed.
 func (k *keeper) passLasts() bool {
-	room, value := k.x.room, k.x.g.valueOf(k.x.room, k.pass)
+	in, value := k.x.room.settings(), k.x.g.valueOf(k.x.room, k.pass)
 	switch {
 	case value == worthless:
 		return false
 	case value == past:
 		return k.renew(streamProbe) == nil && k.pass.End > 0
-	case !room.DisableSessionRenewal && k.x.g.now().Sub(k.renewed) >= room.SessionDuration/4 && k.spoke.Swap(false):
+	case !in.DisableRenewal && k.x.g.now().Sub(k.renewed) >= in.Session/4 && k.spoke.Swap(false):
 		if k.renew(0) != nil {
 			k.spoke.Store(true) // Redis away: good until its end, and again soon
 			return true
@@ -153,7 +153,7 @@ func (k *keeper) becameStream() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.timer != nil {
-		k.timer.Reset(min(streamGlance, k.x.room.SessionDuration/4))
+		k.timer.Reset(min(streamGlance, k.x.room.settings().Session/4))
 	}
 }
 

@@ -27,7 +27,7 @@ func (l *fakeLine) renewals(flight bool) (list []queue.Holding) {
 }
 
 func TestRequestInFlightKeepsItsSlotAlsoWithRenewalOff(t *testing.T) {
-	b := newBench(t, func(o *proxy.Options) { o.Rooms[0].DisableSessionRenewal = true })
+	b := newBench(t, func(o *proxy.Options) { o.Rooms[0].Line.(*fakeLine).settings.DisableRenewal = true })
 	token := b.admit()
 	b.line.advance(b.line.session - 200*time.Millisecond)
 	b.shop.does(func(_ shopRequest, conn net.Conn) {
@@ -47,7 +47,7 @@ func TestQuickRequestDoesNotRenewItsSlot(t *testing.T) {
 }
 
 func TestSocketKeepsItsSlotByWhatTheClientSays(t *testing.T) {
-	b := newBench(t, func(o *proxy.Options) { o.Rooms[0].SessionDuration = 200 * time.Millisecond })
+	b := newBench(t, func(o *proxy.Options) { o.Rooms[0].Line.(*fakeLine).settings.Session = 200 * time.Millisecond })
 	token := b.admit()
 	upgrade := []string{"Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Version: 13", "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ=="}
 	b.shop.does(func(_ shopRequest, conn net.Conn) {

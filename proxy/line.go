@@ -46,6 +46,12 @@ type Line interface {
 	// waits for Redis no longer than the context allows, and repeats by itself what
 	// Redis does not take.
 	Settle(ctx context.Context, h queue.Holding, why queue.Why)
+	// Obey makes a change of the room's live values that the shop has asked for,
+	// within the context or as soon as Redis takes it. Its error is about the change
+	// itself.
+	Obey(ctx context.Context, set map[queue.Setting]string, cleared ...queue.Setting) error
+	// Settings are the values of the room in force, as far as this gate has heard.
+	Settings() queue.Settings
 	// Barred tells without Redis whether a visitor has used up a pass and may not
 	// queue again yet, and for how long.
 	Barred(visitor string) (time.Duration, bool)

@@ -17,12 +17,11 @@ import (
 
 // Defaults of Options and Room.
 const (
-	defaultPrefix          = "/_queue"
-	defaultRedisTimeout    = 100 * time.Millisecond
-	defaultSessionDuration = 5 * time.Minute
-	defaultClaimWindow     = 90 * time.Second
-	defaultWaitingTimeout  = 30 * time.Minute
-	defaultMaxStreams      = 16_000
+	defaultPrefix         = "/_queue"
+	defaultRedisTimeout   = 100 * time.Millisecond
+	defaultClaimWindow    = 90 * time.Second
+	defaultWaitingTimeout = 30 * time.Minute
+	defaultMaxStreams     = 16_000
 )
 
 // Options is what a Gate is made of. What is not said to have a default is
@@ -94,12 +93,9 @@ type Room struct {
 	Suspended bool
 	// Passthrough does the same by another name: the room is on and has no line.
 	Passthrough bool
-	// SessionDuration is the life of an active pass without activity (zero means
-	// 5 min), ClaimWindow that of a ready one (90 s), WaitingTimeout how long an
-	// absent visitor keeps the place (30 min).
-	SessionDuration, ClaimWindow, WaitingTimeout time.Duration
-	// DisableSessionRenewal ends a pass after SessionDuration, used or not.
-	DisableSessionRenewal bool
+	// ClaimWindow is the life of a pass not taken up (zero means 90 s),
+	// WaitingTimeout how long an absent visitor keeps the place (30 min).
+	ClaimWindow, WaitingTimeout time.Duration
 	// QueueingStatusCode is the status of the page for people in line: 429 (also
 	// when zero), 200, 202 or 503. Calls of programs always get 429 or 503.
 	QueueingStatusCode int
@@ -148,9 +144,6 @@ func (o Options) withDefaults() Options {
 }
 
 func (r Room) withDefaults() Room {
-	if r.SessionDuration == 0 {
-		r.SessionDuration = defaultSessionDuration
-	}
 	if r.ClaimWindow == 0 {
 		r.ClaimWindow = defaultClaimWindow
 	}
@@ -223,7 +216,7 @@ func (r Room) validate() error {
 	if r.Line == nil && !r.off() {
 		fail("no Line given")
 	}
-	if r.SessionDuration < 0 || r.ClaimWindow < 0 || r.WaitingTimeout < 0 {
+	if r.ClaimWindow < 0 || r.WaitingTimeout < 0 {
 		fail("a duration is negative")
 	}
 	switch r.QueueingStatusCode {

@@ -108,17 +108,26 @@ func (x *exchange) orderUnasked(h held) bool {
 }
 
 // concludes draws from the shop's answer, before the client sees any of it, what
-// becomes of the pass by which it was reached, and reports whether that is over.
-func (x *exchange) concludes(status int) bool {
-	if !x.order {
+// becomes of the room and of the pass by which it was reached, and reports whether
+// that is over. All of it together waits for Redis no longer than one request may.
+func (x *exchange) concludes(status int, said word) bool {
+	if !x.order && said.set == nil {
 		return false
 	}
-	if !x.room.Consume.succeeded(status) {
-		x.letGo()
+	ctx, cancel := x.budget()
+	defer cancel()
+	x.obeys(ctx, said)
+	switch {
+	case x.order && x.room.Consume.succeeded(status):
+		x.settle(ctx, queue.Consumed)
+	case said.release && x.admitted != nil:
+		x.settle(ctx, queue.Released)
+	case x.order:
+		x.settle(ctx, queue.Failed)
+		return false
+	default:
 		return false
 	}
-	x.order = false
-	x.settle(queue.Consumed)
 	return true
 }
 
@@ -126,16 +135,22 @@ func (x *exchange) concludes(status int) bool {
 // and before the client is told, so that trying again meets no lock.
 func (x *exchange) letGo() {
 	if x.order {
-		x.order = false
-		x.settle(queue.Failed)
+		ctx, cancel := x.budget()
+		defer cancel()
+		x.settle(ctx, queue.Failed)
 	}
+}
+
+// budget bounds what is asked of Redis once the shop has had the request. The
+// client's leaving does not end it.
+func (x *exchange) budget() (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(x.r.Context()), x.g.redisTimeout)
 }
 
 // settle tells the line what became of the pass; the line repeats it until Redis
 // knows. The pass of a stay that is over leaves the browser.
-func (x *exchange) settle(why queue.Why) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(x.r.Context()), x.g.redisTimeout)
-	defer cancel()
+func (x *exchange) settle(ctx context.Context, why queue.Why) {
+	x.order = false
 	h := holding(x.admitted.pass)
 	if why != queue.Released {
 		h.Order = x.record.id

@@ -245,7 +245,7 @@ func (g *Gate) valueOf(rm *room, p token.Pass) worth {
 // renewalDue reports whether more than a quarter of the session has passed since
 // the pass was signed.
 func (x *exchange) renewalDue(p token.Pass) bool {
-	if x.room.DisableSessionRenewal {
+	if x.room.settings().DisableRenewal {
 		return false
 	}
 	clock := x.g.now()
@@ -254,7 +254,7 @@ func (x *exchange) renewalDue(p token.Pass) bool {
 			clock = known.Clock.Add(time.Duration(now-known.Now) * time.Millisecond)
 		}
 	}
-	return clock.Sub(p.IssuedAt) > x.room.SessionDuration/4
+	return clock.Sub(p.IssuedAt) > x.room.settings().Session/4
 }
 
 // lease is how long a pass still runs.

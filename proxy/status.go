@@ -77,7 +77,7 @@ func (x *exchange) describe(st queue.Standing) (d statusDoc, ok bool) {
 // describe says what st means to the visitor. It makes a ticket, or signs the
 // pass, that goes with it; the error says that the pass cannot be signed.
 func (x *visit) describe(st queue.Standing) (d statusDoc, pass *held, err error) {
-	d = statusDoc{Room: x.room.Name, RoomState: roomState(st.Room.State), Message: x.room.Page.Message}
+	d = x.room.tells(statusDoc{Room: x.room.Name, RoomState: roomState(st.Room.State)})
 	switch st.State {
 	case queue.Away, queue.Waiting:
 		d.Status = statusWaiting
@@ -104,6 +104,13 @@ func (x *visit) describe(st queue.Standing) (d statusDoc, pass *held, err error)
 		x.refusal(&d, st)
 	}
 	return d, pass, nil
+}
+
+// tells adds what the room has to tell everybody.
+func (r *room) tells(d statusDoc) statusDoc {
+	now := r.settings()
+	d.Message, d.RemainingStock = now.Message, now.Stock
+	return d
 }
 
 // refusal says why there is no place.
@@ -171,7 +178,7 @@ func (x *exchange) wayBack() string {
 // lastKnown describes somebody whose ticket, or pass, is good while Redis does
 // not answer.
 func (x *visit) lastKnown() statusDoc {
-	d := statusDoc{Room: x.room.Name, Status: statusWaiting, RoomState: stateDegraded, Message: x.room.Page.Message}
+	d := x.room.tells(statusDoc{Room: x.room.Name, Status: statusWaiting, RoomState: stateDegraded})
 	if t := x.ticket; t != nil {
 		if t.Ahead >= 0 {
 			d.Ahead, d.Position = new(t.Ahead), new(t.Ahead+1)

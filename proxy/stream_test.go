@@ -68,7 +68,9 @@ func (b *bench) stream(kind, path string, lines ...string) (net.Conn, *bufio.Rea
 
 // shortSession makes streams look often whether their pass lasts; the line's own
 // sessions are as long as ever.
-func shortSession(o *proxy.Options) { o.Rooms[0].SessionDuration = 200 * time.Millisecond }
+func shortSession(o *proxy.Options) {
+	o.Rooms[0].Line.(*fakeLine).settings.Session = 200 * time.Millisecond
+}
 
 // closed asserts that the gate closes a stream.
 func closed(t *testing.T, r io.Reader) {
@@ -150,7 +152,7 @@ func TestStreamGoesOnWhileThePassLasts(t *testing.T) {
 }
 
 func TestStreamOfARoomWithoutRenewalEndsWithTheSessionWhateverIsSaid(t *testing.T) {
-	b := newBench(t, func(o *proxy.Options) { o.Rooms[0].DisableSessionRenewal = true })
+	b := newBench(t, func(o *proxy.Options) { o.Rooms[0].Line.(*fakeLine).settings.DisableRenewal = true })
 	pass := b.admit()
 	b.streamingShop()
 	conn, r := b.stream("tunnel", "/order/live", "X-Entry-Token: "+pass)

@@ -168,6 +168,7 @@ func (s *shop) answer(resp *http.Response) error {
 				"names", ticketCookie+"* and "+entryCookie+"*", "path", loggedPath(t.x.r.RequestURI))
 		})
 	}
+	said := wordOf(resp.Header)
 	scrubAnswer(resp.Header)
 	scrubTrailers(resp)
 	if _, typed := resp.Header["Content-Type"]; !typed {
@@ -181,7 +182,7 @@ func (s *shop) answer(resp *http.Response) error {
 		t.over = streams(t.x.r.Context(), func() { t.giveUp(errStopping) })
 	}
 	t.slot.decided()
-	if t.x.concludes(resp.StatusCode) {
+	if t.x.concludes(resp.StatusCode, said) {
 		t.slot.stop()
 	}
 	t.x.handOut(resp.Header)

@@ -153,7 +153,7 @@ func (x *exchange) serveStatus() {
 
 // stranger describes somebody who has shown nothing. Redis is not asked.
 func (x *exchange) stranger() statusDoc {
-	d := statusDoc{Room: x.room.Name, Status: statusNotEntered, RoomState: stateDegraded, Message: x.room.Page.Message}
+	d := statusDoc{Room: x.room.Name, Status: statusNotEntered, RoomState: stateDegraded}
 	if known, ok := x.room.Line.Room(); ok {
 		d.Waiting = new(known.Waiting)
 		if x.room.Line.Up() {
@@ -238,7 +238,7 @@ func (x *exchange) byOwnPass(value worth) bool {
 
 // ownPass describes somebody whose pass is good.
 func (x *exchange) ownPass(value worth) statusDoc {
-	d := statusDoc{Room: x.room.Name, Status: statusReady, RoomState: x.stranger().RoomState, Message: x.room.Page.Message}
+	d := statusDoc{Room: x.room.Name, Status: statusReady, RoomState: x.stranger().RoomState}
 	if value == running {
 		d.Status = statusActive
 	}

@@ -6,7 +6,9 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -79,8 +81,8 @@ func (v values) settings() (Settings, error) {
 	if states := []RoomState{Open, QueueAll, Paused, RoomClosed, RoomSoldOut}; !slices.Contains(states, s.State) {
 		r.fail(SettingState, "must be one of %v (got %q)", states, s.State)
 	}
-	if !utf8.ValidString(s.Message) || utf8.RuneCountInString(s.Message) > 500 {
-		r.fail(SettingMessage, "must be UTF-8 of at most 500 characters")
+	if !utf8.ValidString(s.Message) || utf8.RuneCountInString(s.Message) > 500 || strings.ContainsFunc(s.Message, unshowable) {
+		r.fail(SettingMessage, "must be UTF-8 of at most 500 characters without control characters")
 	}
 	l := s.Limits
 	if l.Slots == 0 && l.PerMinute == 0 {
@@ -96,6 +98,10 @@ func (v values) settings() (Settings, error) {
 		r.fail(SettingSessionMax, "must not be below %s (%v), or 0s for none", SettingSession, s.Session)
 	}
 	return s, errors.Join(r.errs...)
+}
+
+func unshowable(r rune) bool {
+	return unicode.IsControl(r) && r != '\n' && r != '\r' && r != '\t'
 }
 
 func allSettings() []Setting {

@@ -379,6 +379,7 @@ type document struct {
 	Behind      *int64 `json:"behind"`
 	Waiting     *int64 `json:"waiting"`
 	PollAfterMS *int64 `json:"poll_after_ms"`
+	Stock       *int64 `json:"remaining_stock"`
 	Ticket      string `json:"ticket"`
 	EntryToken  string `json:"entry_token"`
 	ReturnTo    string `json:"return_to"`

@@ -229,3 +229,103 @@ func TestASlotGivenBackManyTimesAtOnceIsFreeOnce(t *testing.T) {
 		a.waits(t, f.gates[1])
 	}
 }
+
+func TestTheShopsWordCountsAtEveryGateAndOutlivesThem(t *testing.T) {
+	t.Parallel()
+	f := startFleet(t, plan{gates: 2, rooms: room("total_active_users: 1, "+orders) +
+		"  - {name: other, protect: [{paths: [/other]}], total_active_users: 5}\n"})
+	here, there := f.gates[0], f.gates[1]
+	holder, waiting := newApp(t), newApp(t)
+	holder.enter(t, here)
+	_, err := waiting.join(here, nil)
+	require.NoError(t, err)
+	waiting.waits(t, there)
+	says := func(lines ...string) {
+		f.shop.behave(func(w http.ResponseWriter, r *http.Request) {
+			for i := 0; i < len(lines); i += 2 {
+				w.Header().Set(lines[i], lines[i+1])
+			}
+			takeOrder(w, r)
+		})
+	}
+	newcomer := func(g *gate) answer {
+		a, err := newApp(t).open(g)
+		require.NoError(t, err)
+		return a
+	}
+
+	says("X-Queuegate-Command", "sold-out", "X-Queuegate-Stock", "0")
+	a, err := holder.open(here)
+	require.NoError(t, err)
+	require.Equal(t, http.StatusOK, a.code)
+	require.Empty(t, a.header.Get("X-Queuegate-Command"))
+	f.shop.behave(nil)
+	soldOut := func(g *gate) func() bool {
+		return func() bool {
+			a := newcomer(g)
+			return a.code == http.StatusTooManyRequests && a.doc.Type == "urn:queuegate:problem:sold-out" &&
+				a.doc.RoomState == "sold_out" && a.doc.Stock != nil && *a.doc.Stock == 0 &&
+				a.header.Get("Retry-After") == "" && a.doc.Ticket == ""
+		}
+	}
+	for _, g := range f.gates {
+		eventually(t, "newcomers are told everywhere", soldOut(g))
+	}
+	_, err = holder.release(there)
+	require.NoError(t, err)
+	a = waiting.waits(t, there)
+	require.Equal(t, "sold_out", a.doc.RoomState)
+	require.EqualValues(t, 1, *a.doc.Position, "the place is kept, and nobody is let in")
+	for _, g := range f.gates {
+		g.kill()
+		g.start(t)
+		g.waitReady(t)
+		eventually(t, "a gate started anew knows", soldOut(g))
+	}
+	elsewhere := newApp(t)
+	elsewhere.room, elsewhere.path = "other", "/other"
+	elsewhere.enter(t, here) // another room goes on
+
+	// The shop's own machine comes without a pass, by an exempt rule; here somebody
+	// of the other room does not speak for this one.
+	says("X-Queuegate-Command", "on-sale", "X-Queuegate-Stock", "40")
+	_, err = elsewhere.open(here)
+	require.NoError(t, err)
+	require.True(t, soldOut(there)(), "a word about another room changes nothing here")
+	a = mustSend(t, newClient(t), request{method: "OPTIONS", url: here.url + "/checkout", header: map[string]string{
+		"Origin": "https://shop.example", "Access-Control-Request-Method": "POST",
+	}})
+	require.Equal(t, http.StatusOK, a.code)
+	f.shop.behave(nil)
+	waiting.await(t, there)
+	eventually(t, "the stock is told everywhere", func() bool {
+		a, err := waiting.poll(here)
+		return err == nil && a.doc.RoomState == "open" && a.doc.Stock != nil && *a.doc.Stock == 40
+	})
+}
+
+func TestPassTheShopReleasesIsGivenOn(t *testing.T) {
+	t.Parallel()
+	f := startFleet(t, plan{gates: 2, rooms: room("total_active_users: 1")})
+	holder, next := newApp(t), newApp(t)
+	holder.enter(t, f.gates[0])
+	_, err := next.join(f.gates[1], nil)
+	require.NoError(t, err)
+	next.waits(t, f.gates[1])
+	f.shop.behave(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("X-Queuegate-Command", "release")
+		takeOrder(w, r)
+	})
+	got, err := holder.open(f.gates[1])
+	require.NoError(t, err)
+	require.Equal(t, http.StatusOK, got.code)
+	f.shop.behave(nil)
+	next.await(t, f.gates[0])
+	for _, g := range f.gates {
+		eventually(t, "the pass opens nothing any more", func() bool {
+			old := *holder
+			got, err := old.open(g)
+			return err == nil && got.code == http.StatusTooManyRequests
+		})
+	}
+}

@@ -100,8 +100,8 @@ func (b *built) assemble(c *config.Config, log *slog.Logger) (*proxy.Gate, error
 func (b *built) room(c *config.Config, r config.Room, keys signingKeys, log *slog.Logger) (proxy.Room, error) {
 	room := proxy.Room{
 		Name: r.Name, DefaultExempt: r.DefaultExempt, Suspended: r.Suspended,
-		Passthrough: r.QueueingMethod == config.QueuePassthrough, SessionDuration: r.SessionDuration,
-		ClaimWindow: r.ClaimWindow, WaitingTimeout: r.WaitingTimeout, DisableSessionRenewal: r.DisableSessionRenewal,
+		Passthrough: r.QueueingMethod == config.QueuePassthrough,
+		ClaimWindow: r.ClaimWindow, WaitingTimeout: r.WaitingTimeout,
 		QueueingStatusCode: r.QueueingStatusCode, OnRedisError: proxy.OnRedisError(r.OnRedisError),
 		MaxInFlight: r.MaxInFlight, ForwardToken: r.ForwardToken,
 		Consume: proxy.Consume{Success: r.Consume.Success},
@@ -141,7 +141,7 @@ func (b *built) room(c *config.Config, r config.Room, keys signingKeys, log *slo
 		Limits: queue.Limits{
 			Slots: int64(r.TotalActiveUsers), PerMinute: int64(r.NewUsersPerMinute), Burst: int64(r.EffectiveBurst()),
 		},
-		QueueAll: r.QueueAll, Session: r.SessionDuration, SessionMax: r.SessionMax,
+		QueueAll: r.QueueAll, Message: r.Page.Message, Session: r.SessionDuration, SessionMax: r.SessionMax,
 		DisableRenewal: r.DisableSessionRenewal, MaxRequest: c.Upstream.MaxRequest, ClaimWindow: r.ClaimWindow,
 		PresenceWindow: r.PresenceWindow, WaitingTimeout: r.WaitingTimeout, MaxWaiting: maxWaiting(c, r),
 		RejoinAfter: r.Consume.RejoinAfter, Log: log,

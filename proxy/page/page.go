@@ -166,6 +166,9 @@ type View struct {
 	// nothing is loaded without a click.
 	RefreshOff bool
 
+	// Message takes the place of Options.Message; empty leaves that one. It is
+	// checked by whoever set it.
+	Message string
 	// Checked is when the numbers were asked for; zero leaves it out.
 	Checked time.Time
 }

@@ -178,6 +178,9 @@ func (r *Renderer) model(v View) (*model, error) {
 	case v.State == Degraded && !v.NumbersKnown:
 		m.State = unreachable
 	}
+	if v.Message != "" {
+		m.O.Message = v.Message
+	}
 	if m.Posted && m.Here == "" {
 		m.Here = "/"
 	}
