@@ -170,7 +170,7 @@ func TestAHiddenTabGetsInAmongPeopleWhoAreHere(t *testing.T) {
 		enter(t, line, 1, 1)
 		hidden := touch(t, line, join(t, line, 5))
 		place := hidden.Place
-		people := make([]queue.Standing, 60)
+		people := make([]queue.Standing, 30)
 		for n := range people {
 			people[n] = touch(t, line, join(t, line, 10+n))
 		}

@@ -23,7 +23,7 @@ import (
 // one slot.
 func TestAReleaseThatRacesWithItsOwnEndFreesOneSlot(t *testing.T) {
 	onEach(t, func(t *testing.T, rdb *redis.Client) {
-		const rounds, slots = 200, 2
+		const rounds, slots = 100, 2
 		options := func(o *queue.Options) { o.Limits.Slots = slots }
 		gates := []*queue.Line{newLine(t, rdb, options), newLine(t, rdb, options)}
 		inside := enter(t, gates[0], 1, slots)
@@ -253,7 +253,7 @@ func TestRandomlyLostRepliesLeakNoSlot(t *testing.T) {
 		}
 	}
 	ctx := context.Background()
-	crowd(t, 400, func(i int) error {
+	crowd(t, 200, func(i int) error {
 		s := until(func() (queue.Standing, error) { return line.Join(ctx, queue.Arrival{Visitor: visitor(i)}) })
 		for s.State == queue.Away || s.State == queue.Waiting {
 			ticket := sign(s)
