@@ -167,11 +167,11 @@ type Page struct {
 	Title string `yaml:"title"`
 	// Message above the place.
 	Message string `yaml:"message"`
-	// Logo is an image file.
+	// Logo is an image file, or "shop:" and a path of the shop.
 	Logo string `yaml:"logo"`
-	// Accent is the colour of the progress bar.
+	// Accent is the colour of number, bar and buttons, as #rrggbb.
 	Accent string `yaml:"accent"`
-	// Template is a file that replaces the built-in page.
+	// Template is a directory whose files replace those of the built-in page.
 	Template string `yaml:"template"`
 	// Contact tells whom to ask.
 	Contact string `yaml:"contact"`
@@ -185,7 +185,7 @@ type Page struct {
 	DefaultLanguage string `yaml:"default_language"`
 	// Locales is a directory of further translations.
 	Locales string `yaml:"locales"`
-	// FrameAncestors are the origins that may frame the page.
+	// FrameAncestors are the origins that may frame the page; "self" is its own.
 	FrameAncestors []string `yaml:"frame_ancestors"`
 }
 

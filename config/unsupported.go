@@ -8,17 +8,10 @@ import "reflect"
 // the gate does not do. Whoever builds the feature deletes its line.
 func unsupported() map[string]string {
 	return map[string]string{
-		"admin.allow":                   "admin access by address",
-		"admin.pprof":                   "Go profiles on the admin listener",
-		"rooms[].upstream":              "a shop of its own for a room",
-		"rooms[].shadow":                "shadow mode",
-		"rooms[].page.logo":             "logo on the queue page",
-		"rooms[].page.accent":           "colours of the queue page",
-		"rooms[].page.template":         "queue page of your own",
-		"rooms[].page.languages":        "choice of languages",
-		"rooms[].page.default_language": "choice of languages",
-		"rooms[].page.locales":          "translations of your own",
-		"rooms[].page.frame_ancestors":  "queue page in a frame",
+		"admin.allow":      "admin access by address",
+		"admin.pprof":      "Go profiles on the admin listener",
+		"rooms[].upstream": "a shop of its own for a room",
+		"rooms[].shadow":   "shadow mode",
 	}
 }
 

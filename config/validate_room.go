@@ -46,6 +46,7 @@ func (k *checker) rooms() {
 		k.choices(key, r)
 		k.identity(key+".identity", r.Identity)
 		k.cookie(key+".cookie", r)
+		k.page(key+".page", r)
 		k.embedded(key, r)
 	}
 	k.sharedPaths()

@@ -3,6 +3,7 @@ package proxy
 import (
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/queuegate/queuegate/proxy/page"
@@ -190,7 +191,8 @@ func (x *exchange) page(status int, v page.View) {
 	if v.Here == "" {
 		v.Here = x.here()
 	}
-	v.NoRefreshURL = own + "?refresh=off&return=" + url.QueryEscape(v.Here)
+	v.PageURL = own + "?return=" + url.QueryEscape(v.Here)
+	v.Language, v.AcceptLanguage = x.language, strings.Join(x.r.Header.Values("Accept-Language"), ",")
 	rendered, err := x.room.page.Render(v)
 	if err != nil {
 		x.g.log.ErrorContext(x.r.Context(), "the page could not be rendered", "request_id", x.record.id, "room", x.room.Name, "error", err)
@@ -198,6 +200,7 @@ func (x *exchange) page(status int, v page.View) {
 		return
 	}
 	x.w.Header().Set("Content-Security-Policy", rendered.CSP)
+	x.w.Header().Set("Content-Language", rendered.Language)
 	x.send(status, "text/html; charset=utf-8", rendered.Body)
 }
 

@@ -260,14 +260,14 @@ func TestDivertedVisitorJoinsOnThePage(t *testing.T) {
 		got := visit(nginx.ask(b, "GET", "/order?id=7"), "Accept: "+browserAccept)
 		require.Equal(t, 429, got.StatusCode)
 		require.Contains(t, got.text, `data-state="waiting"`)
-		require.Contains(t, got.text, `data-here="/order?id=7"`)
+		require.Contains(t, got.text, `href="/order?id=7"`)
 		require.NotContains(t, got.text, "has not reached the shop")
 	})
 	t.Run("a form is not accepted and leads back to its page", func(t *testing.T) {
 		got := visit(nginx.ask(b, "POST", "/order/submit", "Accept: "+browserAccept, "Referer: http://shop.test/order/form"), "Accept: "+browserAccept)
 		require.Equal(t, 429, got.StatusCode)
 		require.Contains(t, got.text, "What you sent has not reached the shop")
-		require.Contains(t, got.text, `data-here="/order/form"`)
+		require.Contains(t, got.text, `href="/order/form"`)
 		require.NotContains(t, got.text, "/order/submit")
 	})
 	t.Run("a form is not accepted where there is room either", func(t *testing.T) {
@@ -325,7 +325,7 @@ func TestPageOfAFormThatWasTurnedAwayLeadsNowhereElse(t *testing.T) {
 	b.fill()
 	for _, back := range []string{"//evil.test", "https://evil.test/", "/_queue/sale"} {
 		got := b.navigate("/_queue/sale?sent=1&return=" + url.QueryEscape(back))
-		require.Contains(t, got.text, `data-here="/order"`)
+		require.Contains(t, got.text, `href="/order"`)
 		require.NotContains(t, got.text, "evil.test")
 	}
 }

@@ -27,7 +27,8 @@ type exchange struct {
 	front  front // who asks for a verdict and not for the shop; zero: nobody
 
 	// sent is set on the page of somebody whose form a front proxy has turned away.
-	sent bool
+	sent     bool
+	language string // the one chosen on the page, empty for none
 	// consumes is set for an order: a request that may use its pass up.
 	consumes bool
 	used     string // the visitor of a pass it shows that an order has used up

@@ -341,7 +341,7 @@ func (x *exchange) servePage() {
 		return
 	}
 	query := x.r.URL.Query()
-	x.back, x.sent = x.safeBack(query.Get("return")), query.Has("sent")
+	x.back, x.sent, x.language = x.safeBack(query.Get("return")), query.Has("sent"), query.Get("lang")
 	if x.room.off() {
 		x.goOn(x.offDoc())
 		return

@@ -174,7 +174,7 @@ func passIsOver(t *testing.T, b *chromium) {
 	require.Len(t, s.passages("/_queue/checkout"), 1)
 	require.Zero(t, people(t, s.redis.Client(t)))
 
-	v.click(`a[data-when="ended"]`)
+	v.click("#continue")
 	v.awaitState("waiting")
 	require.Equal(t, s.URL+"/checkout/item?id=7", v.address())
 	require.Equal(t, 1, v.place())

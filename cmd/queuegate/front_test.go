@@ -200,7 +200,7 @@ func journeyThroughFront(t *testing.T, front *frontProxy, shop *recordingShop) {
 	require.Equal(t, "no-store", page.header.Get("Cache-Control"))
 	require.Regexp(t, `^[1-9]\d*$`, page.header.Get("Retry-After"))
 	require.Contains(t, string(page.body), `data-state="waiting"`)
-	require.Contains(t, string(page.body), `data-here="/checkout?a=1&amp;b=2"`)
+	require.Contains(t, string(page.body), `href="/checkout?a=1&amp;b=2"`)
 	require.Contains(t, page.header.Get("Set-Cookie"), "queuegate_ticket_checkout=")
 	again := openPage(t, browser, front, request{method: "GET", url: front.url + "/checkout?a=1&b=2", header: browse()})
 	require.Contains(t, string(again.body), `<strong id="position">1</strong>`, "a reload keeps the place")
@@ -211,7 +211,7 @@ func journeyThroughFront(t *testing.T, front *frontProxy, shop *recordingShop) {
 	posted := openPage(t, browser, front, request{method: "POST", url: front.url + "/checkout/order", header: form, body: "q=1"})
 	require.Equal(t, http.StatusTooManyRequests, posted.code)
 	require.Contains(t, string(posted.body), "What you sent has not reached the shop")
-	require.Contains(t, string(posted.body), `data-here="/checkout/form"`)
+	require.Contains(t, string(posted.body), `href="/checkout/form"`)
 	for _, method := range []string{"POST", "DELETE", "PUT"} {
 		call := mustSend(t, newClient(t), request{method: method, url: front.url + "/checkout/order", header: map[string]string{"Accept": "application/json"}, body: "{}"})
 		require.Equal(t, http.StatusTooManyRequests, call.code, "%s: %s", method, call.body)

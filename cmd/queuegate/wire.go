@@ -113,9 +113,14 @@ func (b *built) room(c *config.Config, r config.Room, keys signingKeys, log *slo
 			Title: r.Page.Title, Message: r.Page.Message, Contact: r.Page.Contact, Footer: r.Page.Footer,
 			ShowNumbers: r.Page.ShowNumbers, ByLot: r.QueueingMethod == config.QueueRandom,
 			NoLine: r.QueueingMethod == config.QueueReject,
+			Logo:   r.Page.Logo, Accent: r.Page.Accent, Template: r.Page.Template, Languages: r.Page.Languages,
+			DefaultLanguage: r.Page.DefaultLanguage, Locales: r.Page.Locales, FrameAncestors: r.Page.FrameAncestors,
 		},
 	}
-	var err error
+	err := page.Check(room.Page)
+	if err != nil {
+		return proxy.Room{}, err
+	}
 	if room.Protect, err = rules(r.Protect); err != nil {
 		return proxy.Room{}, err
 	}

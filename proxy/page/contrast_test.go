@@ -16,7 +16,7 @@ import (
 func colours(t *testing.T, block string) map[string][3]float64 {
 	t.Helper()
 	got := map[string][3]float64{}
-	for _, m := range regexp.MustCompile(`--([a-z-]+): #([0-9a-f]{6});`).FindAllStringSubmatch(block, -1) {
+	for _, m := range regexp.MustCompile(`--([a-z-]+):#([0-9a-f]{6})`).FindAllStringSubmatch(block, -1) {
 		var rgb [3]float64
 		for i := range rgb {
 			n, err := strconv.ParseUint(m[2][2*i:2*i+2], 16, 8)
@@ -46,10 +46,24 @@ func contrast(a, b [3]float64) float64 {
 }
 
 func TestColoursCanBeReadInLightAndDark(t *testing.T) {
-	body := render(t, page.Options{}, waiting())
-	light, dark, found := strings.Cut(body[strings.Index(body, ":root"):], "@media (prefers-color-scheme: dark)")
+	for _, accent := range []string{"", "#000", "#ffffff", "#ffe600", "#e2001a", "#7f7f7f", "#00ff00", "#0000ff"} {
+		t.Run("accent "+accent, func(t *testing.T) { readable(t, accent) })
+	}
+	require.InDelta(t, 21, contrast([3]float64{1, 1, 1}, [3]float64{}), 0.001, "the formula")
+}
+
+func readable(t *testing.T, accent string) {
+	body := render(t, page.Options{Accent: accent}, waiting())
+	light, dark, found := strings.Cut(body[strings.Index(body, ":root"):], "@media (prefers-color-scheme:dark)")
 	require.True(t, found)
-	dark, _, _ = strings.Cut(dark, "* {")
+	dark, rest, _ := strings.Cut(dark, "*{")
+	if accent != "" { // stands at the end, for both
+		_, own, found := strings.Cut(rest, ":root{--accent")
+		require.True(t, found)
+		ownLight, ownDark, _ := strings.Cut("--accent"+own, "@media")
+		ownDark, _, _ = strings.Cut(ownDark, "</style>")
+		light, dark = light+ownLight, dark+ownDark
+	}
 	for name, c := range map[string]map[string][3]float64{"light": colours(t, light), "dark": colours(t, dark)} {
 		for _, pair := range []struct {
 			front, back string
@@ -68,5 +82,4 @@ func TestColoursCanBeReadInLightAndDark(t *testing.T) {
 			require.GreaterOrEqual(t, contrast(front, back), pair.least, "%s: %s on %s", name, pair.front, pair.back)
 		}
 	}
-	require.InDelta(t, 21, contrast([3]float64{1, 1, 1}, [3]float64{}), 0.001, "the formula")
 }

@@ -62,8 +62,8 @@ const cookieless State = "cookieless"
 // ErrState is returned when View.State is none of the states above.
 var ErrState = errors.New("page: unknown state")
 
-// Limits of the operator's texts in characters. They keep the page below 30 KB
-// whatever the texts are, unless the address is a very long one.
+// Limits of the operator's texts in characters. With maxPage they keep the page
+// below 30 KB whatever the texts are, unless the address is a very long one.
 const (
 	maxTitle   = 50
 	maxMessage = 500
@@ -91,6 +91,31 @@ type Options struct {
 	ByLot bool
 	// NoLine says that nobody can wait: who finds no room gets no place.
 	NoLine bool
+	// Logo is a picture above the heading: a file that becomes part of the page
+	// (SVG, PNG, JPEG, GIF or WebP, at most 4 KiB), or "shop:/path" for one that
+	// the browser gets from the shop at a path that is not protected. It says
+	// nothing that the texts do not say.
+	Logo string
+	// Accent is the colour of the number, the bar and the buttons as #rgb or
+	// #rrggbb; empty means the built-in blue. It is made darker for the light page
+	// and lighter for the dark one until it can be read there.
+	Accent string
+	// Template is a directory with any of queue.html.tmpl, queue.css and queue.js
+	// in place of the built-in ones; empty means none.
+	Template string
+	// Languages are the languages offered, as BCP 47 tags; none means en, ko and
+	// ja, which come with the page.
+	Languages []string
+	// DefaultLanguage is the one of Languages for whom none fits; empty means the
+	// first.
+	DefaultLanguage string
+	// Locales is a directory of files such as fr.json, each with every text of the
+	// page, for languages that do not come with it or to take the place of those
+	// that do; empty means none.
+	Locales string
+	// FrameAncestors are the origins that may show the page in a frame, "self"
+	// being its own; none means nobody.
+	FrameAncestors []string
 	// ShowNumbers shows the place and the number of people behind. Without it
 	// only the wait is shown.
 	ShowNumbers bool
@@ -158,10 +183,17 @@ type View struct {
 	// then never loaded again, so that no form is sent twice; only Here is. In
 	// every state but ShopDown the page says that the form was not passed on.
 	Posted bool
-	// NoRefreshURL is a path of this origin that shows this page with RefreshOff;
-	// it is the "stop refreshing" link of the page without JavaScript. Empty: no
-	// such link.
-	NoRefreshURL string
+	// PageURL is a path of this origin, with a query, that shows this page as the
+	// page of its own address. "lang" and a name added to its query set Language,
+	// and "&refresh=off" sets RefreshOff. Empty: the language cannot be changed and the
+	// page without JavaScript cannot be stopped from loading itself.
+	PageURL string
+	// Language is the name of the one the visitor has chosen; one that is not
+	// offered counts as none.
+	Language string
+	// AcceptLanguage is the header of that name, from which the language comes
+	// that nobody has chosen. Whatever it says, some language fits.
+	AcceptLanguage string
 	// RefreshOff is set when the visitor asked for a page that stays as it is:
 	// nothing is loaded without a click.
 	RefreshOff bool
@@ -179,4 +211,6 @@ type Rendered struct {
 	// CSP is the value of the Content-Security-Policy header; its nonce belongs
 	// to this Body alone.
 	CSP string
+	// Language is the value of the Content-Language header.
+	Language string
 }

@@ -11,7 +11,7 @@
   const first = data.state;
   const every = Number(data.poll) || 0;
   const inLine = ['waiting', 'paused', 'queue_all'];
-  const HANG = 15000, SLOWEST = 30000, SAY = 60000, CROWDED = 120000;
+  const HANG = 15000, SLOWEST = 30000, SAY = 60000, CROWDED = 120000, NEAR = 120;
 
   let state = first;
   let timer = 0;
@@ -28,11 +28,13 @@
   function clock() { return performance.now(); }
   function show(id, on) { const e = byId(id); if (e) { e.hidden = !on; } }
   function put(id, text) { const e = byId(id); if (e && e.textContent !== text) { e.textContent = text; } }
-  function title(text) { document.title = text.replace('{shop}', function () { return words.shop; }); }
+  function title(text) { document.title = named(text); }
   function number(n) { return n.toLocaleString(words.lang); }
-  function count(form, n) {
-    if (n === 0 && form.zero) { return form.zero; }
-    return n === 1 ? form.one : form.other.replace('{n}', number(n));
+  function named(text) { return text.split('{shop}').join(words.shop); }
+  function count(forms, n) {
+    if (n === 0 && forms.none) { return forms.none; }
+    const form = window.Intl && Intl.PluralRules ? new Intl.PluralRules(words.lang).select(n) : 'other';
+    return (forms[form] || forms.other).replace('{n}', number(n));
   }
   // The session store is refused where cookies are; then there is no memory.
   function stored(key, value) {
@@ -53,11 +55,16 @@
     });
     title(words.titles[next]);
     const heading = document.querySelector('[data-when="' + next + '"] h1');
+    const lead = heading.parentNode.querySelector('p');
+    heading.textContent = named(heading.textContent);
+    lead.textContent = named(lead.textContent);
+    show('tell', telling());
     if (next === 'ready') {
       put('called', heading.textContent);
+      call(heading.textContent);
     } else {
       saidAt = -Infinity;
-      say(heading.textContent + '. ' + heading.parentNode.querySelector('p').textContent);
+      say(heading.textContent + '. ' + lead.textContent);
     }
   }
 
@@ -71,20 +78,55 @@
     put('said', text);
   }
 
-  function step(seconds) {
-    for (let i = 0; i < words.wait_steps.length; i++) {
-      const s = words.wait_steps[i];
-      if (seconds < s.under || !s.under) { return s; }
+  // A wait as a range: the text, and a shorter one for the title.
+  function range(seconds) {
+    if (seconds < 60) { return [words.wait_soon, words.short_minutes.replace('{n}', number(1))]; }
+    for (let i = 1; i < words.minutes.length; i++) {
+      const to = words.minutes[i];
+      if (seconds < 60 * to) {
+        return [count(words.wait_minutes, to).replace('{from}', number(words.minutes[i - 1])), words.short_minutes.replace('{n}', number(to))];
+      }
     }
-    return null;
+    if (seconds >= 86400) { return [words.wait_day, words.short_day]; }
+    const over = words.hours.filter(function (h) { return seconds >= 3600 * h; }).pop();
+    return [count(words.wait_hours, over), words.short_hours.replace('{n}', number(over))];
+  }
+
+  // Whoever clicked for it hears and sees that it is their turn, also in another
+  // tab. Permission to notify is welcome and not needed.
+  let sound = null;
+  function telling() { return !sound && !!window.AudioContext && !still && inLine.indexOf(state) >= 0; }
+  function tell() {
+    sound = new AudioContext();
+    sound.resume();
+    show('tell', false);
+    put('told', words.told);
+    if (window.Notification && Notification.permission === 'default') { Notification.requestPermission(); }
+  }
+  function call(text) {
+    const icon = byId('icon');
+    icon.href = icon.href.replace('%231f6fd1', '%23c2410c');
+    if (!sound) { return; }
+    const beep = sound.createOscillator();
+    const volume = sound.createGain();
+    volume.gain.value = 0.2;
+    beep.connect(volume);
+    volume.connect(sound.destination);
+    beep.frequency.value = 880;
+    beep.start();
+    beep.stop(sound.currentTime + 0.4);
+    try {
+      if (document.visibilityState === 'hidden') { new Notification(text, { body: words.shop }); }
+    } catch (e) { /* not allowed, or not here */ }
   }
 
   function numbers(s) {
     const known = typeof s.position === 'number' && s.position > 0;
-    const wait = typeof s.estimated_wait_seconds === 'number' ? step(s.estimated_wait_seconds) : null;
-    const text = wait ? wait.text : words.wait_unknown;
+    const wait = typeof s.estimated_wait_seconds === 'number' ? range(s.estimated_wait_seconds) : null;
+    const text = wait ? wait[0] : words.wait_unknown;
     let spoken = '';
     put('wait', text);
+    show('near', state === 'waiting' && !!wait && s.estimated_wait_seconds < NEAR);
     show('place', known);
     show('behind-row', known && s.behind !== null);
     if (known && byId('position')) {
@@ -94,7 +136,7 @@
       spoken = words.number.replace('{n}', number(s.position)) + '. ';
     }
     if (state === 'waiting') {
-      title(wait ? words.wait_title.replace('{wait}', wait.short) : words.titles.waiting);
+      title(wait ? words.wait_title.replace('{wait}', wait[1]) : words.titles.waiting);
     }
     say(spoken + words.wait + ': ' + text);
   }
@@ -140,14 +182,17 @@
     if (leaving || over) { return; }
     const now = Date.now();
     const loads = (stored('loads') || []).filter(function (t) { return t <= now && now - t < CROWDED; });
-    const pause = loads.length < 2 ? 0 : Math.min(SLOWEST, 1000 * Math.pow(2, loads.length - 1));
-    if (turn) { enter(loads.length < 3 ? 'ready' : 'cookieless'); }
+    let pause = loads.length < 2 ? 0 : Math.min(SLOWEST, 1000 * Math.pow(2, loads.length - 1));
+    if (turn) {
+      enter(loads.length < 3 ? 'ready' : 'cookieless');
+      if (sound) { pause = Math.max(pause, 600); } // to be heard
+    }
     if (still) { over = turn; return; }
     leaving = true;
     clearTimeout(timer);
     timer = setTimeout(function () {
       stored('loads', loads.concat(Date.now()).slice(-8));
-      const here = new URL(data.here || location.href, location.href);
+      const here = new URL(byId('continue').getAttribute('href') || location.href, location.href);
       if (posted) {
         location.replace(here.href);
       } else if (here.pathname + here.search === location.pathname + location.search) {
@@ -285,6 +330,7 @@
     wake();
   }
 
+  if (byId('languages')) { byId('languages').action += location.hash; }
   const time = byId('time');
   if (time) { time.textContent = new Date(time.dateTime).toLocaleTimeString(words.lang); }
   if (!window.fetch || !data.statusUrl) {
@@ -300,6 +346,8 @@
     byId('leave').addEventListener('click', leave);
   }
   if (first === 'ended' || !every || (posted && first === 'shop_down')) { return; }
+  show('tell', telling());
+  byId('tell').addEventListener('click', tell);
   byId('check').addEventListener('click', check);
   document.addEventListener('visibilitychange', wake);
   window.addEventListener('online', wake);

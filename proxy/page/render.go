@@ -3,25 +3,19 @@ package page
 import (
 	"bytes"
 	"crypto/rand"
-	_ "embed" // the style, the script and the template are files
+	"encoding/json"
 	"fmt"
 	"html"
 	"html/template"
+	"maps"
 	"math"
 	"net/mail"
+	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 )
-
-//go:embed queue.html.tmpl
-var pageTemplate string
-
-//go:embed queue.css
-var pageStyle string
-
-//go:embed queue.js
-var pageScript string
 
 // maxTarget bounds the addresses put into the page, which repeat in it.
 const maxTarget = 2048
@@ -30,14 +24,18 @@ const maxTarget = 2048
 // itself: a page takes longer to read than a poll to answer.
 const minRefresh = 2 * time.Second
 
+// near is a wait that is nearly over; the script has the same figure.
+const near = 2 * time.Minute
+
 // Renderer renders the page of one room. It is safe for concurrent use.
 type Renderer struct {
-	tmpl    *template.Template
-	words   words
-	options Options
-	style   template.CSS
-	script  template.JS
-	contact link
+	tmpl      *template.Template
+	languages *languages
+	options   Options
+	style     template.CSS
+	script    template.JS
+	logo      template.URL
+	contact   link
 }
 
 // link is a text that may lead somewhere.
@@ -45,35 +43,77 @@ type link struct {
 	Text, URL string
 }
 
+// maxPage bounds the page as Check finds it, with a short address, in bytes.
+const maxPage = 28_000
+
 // New returns the renderer of a room's page. It returns an error when a text
-// cannot be shown or is too long.
+// cannot be shown or is too long and when a file is missing or wrong; what Check
+// finds takes longer to find.
 func New(o Options) (*Renderer, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
 	}
-	w, err := load("en", o.Title)
+	l, err := newLanguages(o)
 	if err != nil {
 		return nil, err
 	}
-	w.fit(o)
-	tmpl, err := template.New("queue").Parse(pageTemplate)
+	parts, err := readParts(o.Template)
 	if err != nil {
-		return nil, fmt.Errorf("page: template: %w", err)
+		return nil, err
+	}
+	tmpl, err := template.New(parts.name).Parse(parts.markup)
+	if err != nil {
+		return nil, fmt.Errorf("page: %w", err) // names file and line
+	}
+	accent, err := accentStyle(o.Accent)
+	if err != nil {
+		return nil, err
+	}
+	logo, err := logoSource(o.Logo)
+	if err != nil {
+		return nil, err
 	}
 	r := &Renderer{
-		tmpl:    tmpl,
-		words:   w,
-		options: o,
-		style:   template.CSS(compact(pageStyle)), //nolint:gosec // our own file
-		script:  template.JS(compact(pageScript)), //nolint:gosec // our own file
-		contact: contactLink(strings.TrimSpace(o.Contact)),
-	}
-	// Rendering once here finds at start what would otherwise fail in front of
-	// everybody.
-	if _, err := r.Render(View{State: Waiting}); err != nil {
-		return nil, err
+		tmpl:      tmpl,
+		languages: l,
+		options:   o,
+		style:     template.CSS(parts.style + accent), //nolint:gosec // ours, or the operator's
+		script:    template.JS(compact(parts.script)), //nolint:gosec // ours, or the operator's
+		logo:      template.URL(logo),                 //nolint:gosec // checked
+		contact:   contactLink(strings.TrimSpace(o.Contact)),
 	}
 	return r, nil
+}
+
+// Check renders the page of every state in every language and returns an error
+// for what would otherwise fail in front of everybody: a fault of a template, which
+// is named with file and line, or a page that is too large.
+func Check(o Options) error {
+	r, err := New(o)
+	if err != nil {
+		return err
+	}
+	for _, w := range r.languages.all {
+		for _, s := range States() {
+			got, err := r.Render(Sample(s, w.Lang))
+			if err != nil {
+				return fmt.Errorf("%w (state %s, language %s)", err, s, w.Lang)
+			}
+			if n := len(got.Body); n > maxPage {
+				return fmt.Errorf("page: the page of the state %s in %s has %d bytes, at most %d are sent to everybody; shorten texts, logo or template", s, w.Lang, n, maxPage)
+			}
+		}
+	}
+	return nil
+}
+
+// Languages are the names of the languages offered, the default first.
+func (r *Renderer) Languages() []string {
+	names := make([]string, 0, len(r.languages.all))
+	for _, w := range r.languages.all {
+		names = append(names, w.Lang)
+	}
+	return names
 }
 
 // Render renders the page for one visitor. The page is complete before it is
@@ -89,25 +129,31 @@ func (r *Renderer) Render(v View) (Rendered, error) {
 	if err := r.tmpl.Execute(&b, m); err != nil {
 		return Rendered{}, fmt.Errorf("page: render: %w", err)
 	}
-	return Rendered{Body: b.Bytes(), CSP: policy(m.Nonce)}, nil
+	return Rendered{Body: b.Bytes(), CSP: policy(m.Nonce, r.options.FrameAncestors), Language: m.W.Lang}, nil
 }
 
 // policy allows what the page carries itself and calls of its own origin.
-func policy(nonce string) string {
+func policy(nonce string, frames []string) string {
+	ancestors := "'none'"
+	if len(frames) > 0 {
+		ancestors = strings.ReplaceAll(" "+strings.Join(frames, " ")+" ", " self ", " 'self' ")
+	}
 	return "default-src 'none'; style-src 'nonce-" + nonce + "'; script-src 'nonce-" + nonce + "'; connect-src 'self'; " +
-		"img-src 'self' data:; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+		"img-src 'self' data:; base-uri 'none'; form-action 'self'; frame-ancestors " + strings.TrimSpace(ancestors)
 }
 
 // model is what the template works on.
 type model struct {
-	W       words
-	O       Options
-	Contact link
-	Nonce   string
-	Style   template.CSS
-	Script  template.JS
-	Texts   scriptWords
-	States  []shown
+	W         *words
+	O         Options
+	Contact   link
+	Logo      template.URL
+	Nonce     string
+	Style     template.CSS
+	Script    template.JS
+	Texts     template.JS
+	States    []shown
+	Languages []choice
 
 	State                        State
 	Room, StatusURL, LeaveURL    string
@@ -123,8 +169,20 @@ type model struct {
 	CheckedBefore, CheckedAfter  string
 	CheckedISO, CheckedText      string
 	Refresh                      template.HTMLAttr
+	Near                         bool
 	CheckHref, HereHref, StopRef template.HTMLAttr
+	Page                         string // with Query, the page of its own address
+	Query                        []parameter
 }
+
+// choice is one of the languages offered.
+type choice struct {
+	Lang, Name string
+	On         bool
+}
+
+// parameter is one of the query of an address.
+type parameter struct{ Name, Value string }
 
 // When is the attribute of a part that is seen in the states named only.
 func (m *model) When(states string) template.HTMLAttr {
@@ -150,22 +208,31 @@ type scriptWords struct {
 	Titles       map[State]string `json:"titles"`
 	WaitTitle    string           `json:"wait_title"`
 	WaitUnknown  string           `json:"wait_unknown"`
-	WaitSteps    []step           `json:"wait_steps"`
+	WaitSoon     string           `json:"wait_soon"`
+	WaitMinutes  forms            `json:"wait_minutes"`
+	WaitHours    forms            `json:"wait_hours"`
+	WaitDay      string           `json:"wait_day"`
+	ShortMinutes string           `json:"short_minutes"`
+	ShortHours   string           `json:"short_hours"`
+	ShortDay     string           `json:"short_day"`
+	Minutes      []int64          `json:"minutes"`
+	Hours        []int64          `json:"hours"`
 	Wait         string           `json:"wait"`
 	Number       string           `json:"number"`
-	People       plural           `json:"people"`
-	Places       plural           `json:"places"`
+	People       forms            `json:"people"`
+	Places       forms            `json:"places"`
 	LeaveConfirm string           `json:"leave_confirm"`
 	LeaveFailed  string           `json:"leave_failed"`
+	Told         string           `json:"told"`
 }
 
 func (r *Renderer) model(v View) (*model, error) {
-	w := r.words
+	w := r.languages.choose(v.Language, v.AcceptLanguage)
 	if v.State == Crowded { // a line that is full, for a reason of its own
-		w, v.State = w.crowded(), Full
+		w, v.State = w.crowded, Full
 	}
 	m := &model{
-		W: w, O: r.options, Contact: r.contact, Style: r.style, Script: r.script, Nonce: rand.Text(),
+		W: w, O: r.options, Contact: r.contact, Logo: r.logo, Style: r.style, Script: r.script, Nonce: rand.Text(),
 		State: v.State, Room: v.Room, Posted: v.Posted, Still: v.RefreshOff,
 		StatusURL: target(v.StatusURL), LeaveURL: target(v.LeaveURL), Here: target(v.Here),
 		PollMS:     max(v.Poll, 0).Milliseconds(),
@@ -198,34 +265,37 @@ func (r *Renderer) model(v View) (*model, error) {
 			continue
 		}
 		s := w.States[name]
-		s.Heading, s.Lead = w.named(s.Heading), w.named(s.Lead)
+		if name == m.State { // the script names the shop in the others, when they come
+			s.Heading, s.Lead = w.named(s.Heading), w.named(s.Lead)
+		}
 		m.States = append(m.States, shown{Name: name, state: s, On: name == m.State})
 	}
 	r.numbers(m, v, now)
 	r.links(m, v)
-	m.Texts = forScript(w)
+	m.Texts = w.forScript
 	return m, nil
 }
 
 // numbers fills in what is counted or measured.
 func (r *Renderer) numbers(m *model, v View, now state) {
-	w := r.words
+	w := m.W
 	position := v.Position
 	if position < 1 {
 		position = max(v.Ahead, 0) + 1
 	}
 	m.NumberBefore, m.NumberAfter, _ = strings.Cut(w.Number, "{n}")
 	if m.HasNumbers {
-		m.Position = grouped(position)
-		m.Behind = w.People.of(max(v.Behind, 0))
+		m.Position = w.number(position)
+		m.Behind = w.counted(w.People, max(v.Behind, 0))
 	}
 	title := now.Title
 	m.WaitText = w.WaitUnknown
 	if v.WaitKnown {
-		s := w.step(v.Wait)
-		m.WaitText = s.Text
+		var short string
+		m.WaitText, short = w.wait(v.Wait)
 		if m.State == Waiting {
-			title = strings.ReplaceAll(w.WaitTitle, "{wait}", s.Short)
+			title = fill(w.WaitTitle, "{wait}", short)
+			m.Near = v.Wait < near
 		}
 	}
 	m.Title = w.named(title)
@@ -241,14 +311,19 @@ func (r *Renderer) numbers(m *model, v View, now state) {
 
 // links fills in where the page leads.
 func (r *Renderer) links(m *model, v View) {
-	stop := target(v.NoRefreshURL)
-	m.HereHref = href(m.Here)
-	m.CheckHref = m.HereHref
-	if stop != "" {
-		m.StopRef = href(stop)
-		if m.Still {
-			m.CheckHref = m.StopRef // stays the page that does not refresh
+	again := m.Here
+	if u, err := url.Parse(target(v.PageURL)); err == nil && u.Path != "" {
+		r.offer(m, u)
+		own := v.PageURL
+		if r.languages.named(v.Language) != nil { // chosen: the page stays the one of its own address
+			own += "&lang=" + v.Language
+			again = own
 		}
+		m.StopRef = href(own + "&refresh=off")
+	}
+	m.HereHref, m.CheckHref = href(again), href(again)
+	if m.Still && m.StopRef != "" {
+		m.CheckHref = m.StopRef // stays the page that does not refresh
 	}
 	if v.Poll <= 0 || m.Still || m.State == Ended {
 		return
@@ -257,16 +332,39 @@ func (r *Renderer) links(m *model, v View) {
 	content := strconv.FormatInt(seconds, 10)
 	// Without an address browsers that are at one with a fragment only jump to the
 	// fragment and load nothing. With it the fragment is lost, not the turn.
-	if m.Here != "" {
-		content += ";url=" + m.Here
+	if again != "" {
+		content += ";url=" + again
 	}
 	m.Refresh = attr("content", content)
 }
 
-func forScript(w words) scriptWords {
+// offer puts in the choice of languages, which leads to the page of its own
+// address.
+func (r *Renderer) offer(m *model, page *url.URL) {
+	if len(r.languages.all) == 1 {
+		return
+	}
+	for _, w := range r.languages.all {
+		m.Languages = append(m.Languages, choice{Lang: w.Lang, Name: w.Name, On: w.Lang == m.W.Lang})
+	}
+	m.Page = page.EscapedPath()
+	query := page.Query()
+	if m.Still {
+		query.Set("refresh", "off")
+	}
+	for _, name := range slices.Sorted(maps.Keys(query)) {
+		m.Query = append(m.Query, parameter{name, query.Get(name)})
+	}
+}
+
+// scriptTexts are the texts of the script as JSON, in which nothing ends a script.
+func (w *words) scriptTexts() (template.JS, error) {
 	s := scriptWords{
-		Lang: w.Lang, Shop: w.Shop, Titles: map[State]string{},
-		WaitTitle: w.WaitTitle, WaitUnknown: w.WaitUnknown, WaitSteps: w.WaitSteps, Wait: w.Wait,
+		Lang: w.Lang, Shop: w.shop, Titles: map[State]string{},
+		WaitTitle: w.WaitTitle, WaitUnknown: w.WaitUnknown, Wait: w.Wait,
+		WaitSoon: w.WaitSoon, WaitMinutes: w.WaitMinutes, WaitHours: w.WaitHours, WaitDay: w.WaitDay,
+		ShortMinutes: w.ShortMinutes, ShortHours: w.ShortHours, ShortDay: w.ShortDay,
+		Minutes: waitMinutes, Hours: waitHours, Told: w.Told,
 		Number: w.Number, People: w.People, Places: w.Places,
 		LeaveConfirm: w.LeaveConfirm, LeaveFailed: w.LeaveFailed,
 	}
@@ -275,7 +373,8 @@ func forScript(w words) scriptWords {
 			s.Titles[name] = st.Title
 		}
 	}
-	return s
+	raw, err := json.Marshal(s)
+	return template.JS(raw), err //nolint:gosec // json.Marshal escapes < and >
 }
 
 // target returns a path and query of this origin as it is, and "" for anything
