@@ -122,6 +122,15 @@ func New(o Options) (*Gate, error) {
 	return g, nil
 }
 
+// Pages are the pages of the rooms, by name.
+func (g *Gate) Pages() map[string]*page.Renderer {
+	pages := make(map[string]*page.Renderer, len(g.rooms))
+	for name, r := range g.rooms {
+		pages[name] = r.page
+	}
+	return pages
+}
+
 // ServeHTTP judges one request, answers it or has the shop answer it, and writes
 // its access record. It panics with http.ErrAbortHandler, and with nothing else,
 // when an answer cannot be finished.

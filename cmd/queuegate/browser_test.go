@@ -3,6 +3,7 @@ package main_test
 import (
 	"fmt"
 	"net/http"
+	"os"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -13,6 +14,8 @@ import (
 	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
 	"github.com/stretchr/testify/require"
+
+	queuepage "github.com/queuegate/queuegate/proxy/page"
 )
 
 // TestInABrowser is what only a real browser shows. Each row is a test of its own
@@ -40,6 +43,7 @@ func TestInABrowser(t *testing.T) {
 		{"a turn waits for a shop that does not answer", shopDoesNotAnswer},
 		{"a full line, a form and leaving each get their page", fullFormAndLeave},
 		{"a Redis that is away is said and survived", redisAway},
+		{"axe finds nothing in any state and language", accessible},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
@@ -291,7 +295,7 @@ func withoutScript(t *testing.T, b *chromium) {
 	s.release(t)
 	v.awaitShop(s.URL + target) // a page that loads itself cannot keep what stands behind the hash
 	for _, p := range s.passages("/") {
-		require.Contains(t, []string{target, "/_queue/checkout", "/shop.css", "/shop.svg"}, strings.SplitN(p.Target, "?refresh", 2)[0])
+		require.Contains(t, []string{target, "/_queue/checkout", "/shop.css", "/shop.svg"}, strings.SplitN(p.Target, "?return", 2)[0])
 	}
 	require.Len(t, s.shop.got("/checkout/item"), 1)
 }
@@ -538,3 +542,35 @@ func redisAway(t *testing.T, b *chromium) {
 	v.quiet()
 	late.quiet()
 }
+
+// accessible has axe, which knows what assistive technology stumbles over, look at
+// the page in every state and language, by day or by night.
+func accessible(t *testing.T, b *chromium) {
+	axe, err := os.ReadFile("../../proxy/page/testdata/axe-core/axe.min.js")
+	require.NoError(t, err)
+	s := newScene(t, room(ample))
+	v := b.visitor(t, onEveryPage(string(axe)))
+	night := false
+	for _, lang := range []string{"en", "ko", "ja"} {
+		for _, state := range queuepage.States() {
+			scheme := map[bool]string{false: "light", true: "dark"}[night]
+			night = !night
+			v.do(call(emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
+				Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}},
+			}))
+			v.open(s.gate.admin + "/preview?room=checkout&state=" + string(state) + "&lang=" + lang)
+			require.Equal(t, lang, look[string](v, "document.documentElement.lang"))
+			require.Empty(t, await[string](v, findings), "%s in %s, %s", state, lang, scheme)
+			if state == queuepage.Waiting {
+				v.shoot("preview-" + lang)
+			}
+		}
+	}
+	// It does find what is wrong.
+	v.run(`document.querySelector("h1").style.color = "#eee"; document.documentElement.lang = ""`)
+	require.Contains(t, await[string](v, findings), "html-has-lang")
+}
+
+// findings is a script: what axe finds in the page, empty when it is nothing.
+const findings = `axe.run({ resultTypes: ["violations"] }).then(r =>
+	r.violations.map(f => f.id + " " + f.nodes.map(n => n.html.slice(0, 200) + " " + n.failureSummary).join(" ")).join("\n"))`

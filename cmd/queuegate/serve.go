@@ -47,8 +47,8 @@ func serve(ctx context.Context, c *config.Config, log *slog.Logger, listening fu
 
 	var server *proxy.Server
 	probes := admin.New(admin.Options{
-		Version: version,
-		Ready:   func() admin.Readiness { return readiness(c, parts, server.Draining()) },
+		Version: version, Pages: parts.gate.Pages(), Token: c.Admin.Token.Reveal(),
+		Ready: func() admin.Readiness { return readiness(c, parts, server.Draining()) },
 	})
 	server, err = proxy.NewServer(proxy.ServerOptions{
 		Listen: c.Listen, AdminListen: c.Admin.Listen, Public: parts.gate, Admin: probes,

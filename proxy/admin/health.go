@@ -5,11 +5,15 @@
 // whether requests should be sent here: not while the gate drains, and, only if
 // the operator wants it so, not while Redis is away; the state of Redis is in
 // its body either way.
+//
+// GET /preview shows the queue page in every state and language.
 package admin
 
 import (
 	"encoding/json"
 	"net/http"
+
+	"github.com/queuegate/queuegate/proxy/page"
 )
 
 // Options are what New needs.
@@ -19,6 +23,11 @@ type Options struct {
 	Ready func() Readiness
 	// Version is shown in /readyz; empty leaves it out.
 	Version string
+	// Pages are what /preview shows, by room.
+	Pages map[string]*page.Renderer
+	// Token is asked for by everything but the probes, as a bearer token; empty
+	// asks for none.
+	Token string
 }
 
 // Readiness is how the gate is at one moment.
@@ -97,16 +106,17 @@ func New(o Options) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/healthz", only(healthz))
 	mux.HandleFunc("/readyz", only(readyz(o)))
+	mux.HandleFunc("/preview", only(guarded(o.Token, preview(o))))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Cache-Control", "no-store")
 		w.Header().Set("X-Content-Type-Options", "nosniff")
 		// The exact path decides, so that the mux never answers with a redirect
 		// to a cleaned one.
 		switch r.URL.Path {
-		case "/healthz", "/readyz":
+		case "/healthz", "/readyz", "/preview":
 			mux.ServeHTTP(w, r)
 		default:
-			refuse(w, http.StatusNotFound, "Nothing here", "The admin listener has /healthz and /readyz.")
+			refuse(w, http.StatusNotFound, "Nothing here", "The admin listener has /healthz, /readyz and /preview.")
 		}
 	})
 }
