@@ -93,29 +93,60 @@ func TestOrderThatGotNoAnswerFreesTheLockBeforeTheClientIsTold(t *testing.T) {
 	require.Equal(t, 201, b.call("POST", "/order/pay", "{}", "X-Entry-Token: "+pass).StatusCode)
 }
 
-func TestClientThatLeavesAnOrderFreesTheLockOnce(t *testing.T) {
+// Broken off with its client an order would leave the pass good, and who leaves
+// before the answer could order with it again and again.
+func TestAnOrderWhoseClientLeavesGoesOn(t *testing.T) {
 	b := newBench(t, consuming)
 	pass := b.admit()
-	arrived := make(chan struct{}, 1)
-	b.shop.does(func(_ shopRequest, c net.Conn) {
+	arrived, decide := make(chan struct{}, 1), make(chan func(shopRequest, net.Conn))
+	b.shop.does(func(req shopRequest, c net.Conn) {
 		arrived <- struct{}{}
-		_, _ = io.Copy(io.Discard, c)
+		(<-decide)(req, c)
 	})
-	b.line.take()
-	for range 20 {
+	for _, c := range []struct {
+		name string
+		shop func(shopRequest, net.Conn)
+		why  string
+	}{
+		{"an order that comes to nothing", answers("422 Unprocessable Content"), "settle failed"},
+		{"a shop that goes away", func(_ shopRequest, c net.Conn) { c.Close() }, "settle failed"},
+		{"an order that succeeds", answers("201 Created"), "settle consumed"},
+	} {
 		conn, err := net.Dial("tcp", b.server.Listener.Addr().String())
 		require.NoError(t, err)
 		_, err = io.WriteString(conn, raw("POST", "/order/pay", "{}", "X-Entry-Token: "+pass))
 		require.NoError(t, err)
 		<-arrived
+		b.line.take()
 		require.NoError(t, conn.Close())
+		require.Never(t, func() bool { return len(b.line.take()) > 0 }, 100*time.Millisecond, 10*time.Millisecond,
+			"%s: nobody knows yet what becomes of it", c.name)
+		decide <- c.shop
 		var calls []string
 		require.Eventually(t, func() bool {
 			calls = append(calls, b.line.take()...)
-			return strings.Count(strings.Join(calls, ","), "settle") > 0
-		}, 20*time.Second, time.Millisecond)
-		require.Equal(t, []string{"claim", "settle failed"}, calls)
+			return len(calls) > 0
+		}, 20*time.Second, time.Millisecond, c.name)
+		require.Equal(t, []string{c.why}, calls, c.name)
 	}
+}
+
+func TestAnOrderThatDoesNotArriveWholeIsBrokenOff(t *testing.T) {
+	b := newBench(t, consuming)
+	pass := b.admit()
+	b.line.take()
+	conn, err := net.Dial("tcp", b.server.Listener.Addr().String())
+	require.NoError(t, err)
+	head, _, _ := strings.Cut(raw("POST", "/order/pay", "{}", "X-Entry-Token: "+pass), "\r\n\r\n")
+	_, err = io.WriteString(conn, head+"\r\n\r\n{")
+	require.NoError(t, err)
+	require.NoError(t, conn.Close())
+	var calls []string
+	require.Eventually(t, func() bool {
+		calls = append(calls, b.line.take()...)
+		return len(calls) > 1
+	}, 20*time.Second, time.Millisecond)
+	require.Equal(t, []string{"claim", "settle failed"}, calls)
 }
 
 func TestOneOrderOfAPassIsAtTheShopAtATime(t *testing.T) {

@@ -76,7 +76,13 @@ func newShop(u Upstream, log *slog.Logger) *shop {
 // panics with http.ErrAbortHandler when the answer breaks off half way, so that
 // the client sees a broken answer and not a short one.
 func (s *shop) serve(x *exchange) {
-	ctx, cancel := context.WithCancelCause(x.r.Context())
+	base := x.r.Context()
+	if x.order {
+		// The shop may be carrying it out. Were it broken off with its client, the
+		// pass would be good for another order, and who leaves in time for any number.
+		base = context.WithoutCancel(base)
+	}
+	ctx, cancel := context.WithCancelCause(base)
 	defer cancel(nil)
 	t := &trip{x: x, giveUp: cancel, timer: time.AfterFunc(s.maxRequest, func() { cancel(errMaxRequest) })}
 	defer t.timer.Stop()
