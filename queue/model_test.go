@@ -506,7 +506,8 @@ func (m *modelRoom) held(visitor string) (modelLease, bool) {
 func (m *modelRoom) lock(lease modelLease, order string, inFlight bool) modelLease {
 	free := lease.order == "" && inFlight == m.healing()
 	if order != "" && (lease.order == order || free) {
-		lease.order, lease.locked = order, m.now+modelHold
+		lease.order = order
+		lease.locked = min(m.now+modelHold, max(lease.ends, lease.started+modelSessionMax+modelMaxRequest))
 		lease.ends = max(lease.ends, lease.locked)
 	}
 	return lease

@@ -193,3 +193,23 @@ func TestAGateThatEndsTellsRedisFirst(t *testing.T) {
 		require.Equal(t, queue.Ended, claim(t, other, inside).State)
 	})
 }
+
+func TestOrdersThatFailDoNotKeepAPassForEver(t *testing.T) {
+	onEach(t, func(t *testing.T, rdb *redis.Client) {
+		const most, request = 10 * time.Minute, time.Minute
+		line := newLine(t, rdb, func(o *queue.Options) { o.SessionMax, o.MaxRequest = most, request })
+		pass := enter(t, line, 1, 1)[0]
+		over := pass.Lease.Started + (most + request).Milliseconds()
+		for i := 0; ; i++ {
+			request := fmt.Sprintf("request-%d", i)
+			got := order(t, line, pass, request)
+			if got.State != queue.Active {
+				require.Greater(t, got.Room.Now, over-15_000, "as long as a request in flight may keep it")
+				return
+			}
+			require.LessOrEqual(t, got.Lease.End, over)
+			settle(line, pass, request, queue.Failed)
+			advance(t, line, rdb, 5*time.Second)
+		}
+	})
+}

@@ -12,14 +12,6 @@
 -- max_request past it, however many requests overlap. A lease that is gone stays so,
 -- but for a token of a lost epoch, which brings its lease back.
 
--- longest is how long requests in flight may keep a slot.
-local function longest(lease)
-  local last = call.session_max
-  if not call.renewal then last = last > 0 and math.min(last, call.session) or call.session end
-  if last == 0 then return math.huge end
-  return lease.started + last + call.max_request
-end
-
 local function renew(visitor, admission, place, stage, ends, epoch, flight, order)
   local lease = lease_of(visitor) or restore(visitor, stage, admission, place, ends, epoch)
   if lease and lease.admission == admission then

@@ -33,14 +33,23 @@ local function put_lease(visitor, lease)
   redis.call('HSET', LEASES, visitor, lease_record(lease))
 end
 
+-- longest is how long requests in flight and orders may keep a slot.
+local function longest(lease)
+  local last = call.session_max
+  if not call.renewal then last = last > 0 and math.min(last, call.session) or call.session end
+  if last == 0 then return math.huge end
+  return lease.started + last + call.max_request
+end
+
 -- lock gives the order lock of a pass to a request, or prolongs it for the one that
 -- has it; lease.order tells who has it afterwards. The lease lasts as long as the
--- lock, so a locked slot is never given on. After a loss nobody begins an order,
+-- lock, so a locked slot is never given on; and the lock no longer than a request
+-- in flight may keep the slot, or a pass would live on by orders that fail. After a loss nobody begins an order,
 -- and requests in flight bring back what they had; at all other times one that
 -- comes late must not take a lock that was freed.
 local function lock(lease, order, in_flight)
   if lease.order ~= order and (lease.order or in_flight ~= healing()) then return end
-  lease.order, lease.locked = order, now + HOLD
+  lease.order, lease.locked = order, math.min(now + HOLD, math.max(lease.ends, longest(lease)))
   lease.ends = math.max(lease.ends, lease.locked)
 end
 
