@@ -168,17 +168,16 @@ func (x *exchange) overFor(t token.Ticket) bool {
 	return ended || ok && t.Generation < known.Generation
 }
 
-// highest is the highest place and epoch that this request proves: no newcomer
-// may get a place below it, and a Redis of an earlier epoch has lost something.
-func (x *exchange) highest() (place, epoch int64) {
-	if t := x.ticket; t != nil {
-		place, epoch = t.Place, t.Epoch
+// highest is the highest place that this request proves: no newcomer may get a
+// place below it.
+func (x *exchange) highest() (place int64) {
+	if x.ticket != nil {
+		place = x.ticket.Place
 	}
 	if x.shown != nil {
-		p := x.shown.pass
-		place, epoch = max(place, p.Place), max(epoch, p.Epoch)
+		place = max(place, x.shown.pass.Place)
 	}
-	return place, epoch
+	return place
 }
 
 // queuedReason is what the log says of somebody who is not let through.

@@ -142,8 +142,7 @@ func (x *exchange) join(visitor string) (queue.Standing, error) {
 			return queue.Standing{}, errJoinLimit
 		}
 	}
-	place, epoch := x.highest()
-	arrival := queue.Arrival{Visitor: visitor, Highest: place, Epoch: epoch}
+	arrival := queue.Arrival{Visitor: visitor, Highest: x.highest()}
 	return x.ask(func(ctx context.Context, l Line) (queue.Standing, error) { return l.Join(ctx, arrival) })
 }
 

@@ -12,13 +12,19 @@ func stage(active bool) string {
 	return string(Ready)
 }
 
+// showPass adds what a pass shows. One that ended waiting_timeout ago proves no
+// loss, and neither does a ticket that is given up; see showTicket.
+func (l *Line) showPass(show *shown, h Holding) {
+	show.prove(h.Place, l.stillProves(h.Epoch, h.End), 0)
+}
+
 // sendClaims runs claim for many passes.
 func (l *Line) sendClaims(ctx context.Context, asked []Holding) ([]Standing, error) {
 	args := make([]any, 0, 7*len(asked))
 	var show shown
 	for _, h := range asked {
 		args = append(args, h.Visitor, h.Admission, h.Place, stage(h.Active), h.End, h.Epoch, h.Order)
-		show.prove(h.Place, h.Epoch, 0)
+		l.showPass(&show, h)
 	}
 	r, err := l.run(ctx, l.scripts.claim, show, args...)
 	if err != nil {
@@ -33,7 +39,7 @@ func (l *Line) sendRenewals(ctx context.Context, asked []Holding) ([]Standing, e
 	var show shown
 	for _, h := range asked {
 		args = append(args, h.Visitor, h.Admission, h.Place, stage(h.Active), h.End, h.Epoch, h.Flight.Milliseconds(), h.Order)
-		show.prove(h.Place, h.Epoch, 0)
+		l.showPass(&show, h)
 	}
 	r, err := l.run(ctx, l.scripts.renew, show, args...)
 	if err != nil {
@@ -47,7 +53,7 @@ func (l *Line) sendEndings(ctx context.Context, asked []ending) ([]Standing, err
 	var show shown
 	for _, e := range asked {
 		args = append(args, e.Visitor, e.Admission, e.Place, string(e.why), stage(e.Active), e.End, e.Epoch, e.Order)
-		show.prove(e.Place, e.Epoch, 0)
+		l.showPass(&show, e.Holding)
 	}
 	r, err := l.run(ctx, l.scripts.finish, show, args...)
 	if err != nil {

@@ -274,7 +274,7 @@ func (l *Line) sendJoins(ctx context.Context, asked []Arrival) ([]Standing, erro
 	var show shown
 	for i, a := range asked {
 		args[i] = a.Visitor
-		show.add(a.Highest, a.Epoch)
+		show.highest = max(show.highest, a.Highest)
 	}
 	r, err := l.run(ctx, l.scripts.join, show, args...)
 	if err != nil {
@@ -283,14 +283,19 @@ func (l *Line) sendJoins(ctx context.Context, asked []Arrival) ([]Standing, erro
 	return l.standings(r, len(asked))
 }
 
-// showTicket adds what a ticket shows. One that is over proves no loss: else
-// somebody could keep one for the minute a sale opens.
+// showTicket adds what a ticket shows.
 func (l *Line) showTicket(show *shown, s Sign) {
-	epoch := s.Epoch
-	if now, ok := l.Now(); ok && s.Due+l.opts.WaitingTimeout.Milliseconds() < now {
-		epoch = 0
+	show.prove(s.Place, l.stillProves(s.Epoch, s.Due), s.Seen)
+}
+
+// stillProves is the epoch that a ticket or pass proves, good until the given room
+// time. One that is over proves none: else somebody could keep one for the minute a
+// sale opens.
+func (l *Line) stillProves(epoch, until int64) int64 {
+	if now, ok := l.Now(); ok && until+l.opts.WaitingTimeout.Milliseconds() < now {
+		return 0
 	}
-	show.prove(s.Place, epoch, s.Seen)
+	return epoch
 }
 
 func (l *Line) sendSigns(ctx context.Context, asked []Sign) ([]Standing, error) {

@@ -433,3 +433,33 @@ func TestAFleetWithoutMemoryGivesOutTheSlotsOnceMoreAtMost(t *testing.T) {
 		require.Equal(t, queue.Waiting, touch(t, fresh, waiting).State, "nobody more until eight have become four")
 	})
 }
+
+// Somebody could keep one of a former sale, and stop the room for the time of a
+// recovery at the minute of their choice.
+func TestWhatIsLongOverProvesNoLoss(t *testing.T) {
+	onEach(t, func(t *testing.T, rdb *redis.Client) {
+		old := newLine(t, rdb, nil)
+		pass := enter(t, old, 1, 1)[0]
+		ticket := touch(t, old, join(t, old, 2))
+		require.NoError(t, rdb.FlushAll(t.Context()).Err())
+		line := newLine(t, rdb, nil)
+		turn(t, line)
+		advance(t, line, rdb, 2*time.Hour)
+		join(t, line, 3)
+
+		h := holding(pass)
+		late := queue.Holding{Visitor: ticket.Visitor, Place: ticket.Place, Epoch: ticket.Room.Epoch}
+		for name, show := range map[string]func() (queue.Standing, error){
+			"a pass taken up":   func() (queue.Standing, error) { return line.Claim(t.Context(), h) },
+			"a pass renewed":    func() (queue.Standing, error) { return line.Renew(t.Context(), h) },
+			"a pass given back": func() (queue.Standing, error) { return line.Release(t.Context(), h) },
+			"a ticket":          func() (queue.Standing, error) { return line.Touch(t.Context(), sign(ticket)) },
+			"a ticket given up": func() (queue.Standing, error) { return line.Leave(t.Context(), late) },
+		} {
+			_, err := show()
+			require.NoError(t, err)
+			room, _ := line.Room()
+			require.Zero(t, room.Healing, name)
+		}
+	})
+}

@@ -492,12 +492,10 @@ func (w *world) anyGate() *gate {
 func (w *world) join(visitor string) {
 	g, ticket, moved := w.anyGate(), w.person(visitor).ticket, w.scripts.moves
 	var want modelAnswer
-	got, err := g.line.Join(context.Background(), queue.Arrival{
-		Visitor: visitor, Highest: ticket.Place, Epoch: ticket.Room.Epoch,
-	})
+	got, err := g.line.Join(context.Background(), queue.Arrival{Visitor: visitor, Highest: ticket.Place})
 	w.must(err)
 	last := w.model.last
-	w.call(g, proof{epoch: ticket.Room.Epoch}, moved, func() { want = w.model.join(visitor, ticket.Place) })
+	w.call(g, proof{}, moved, func() { want = w.model.join(visitor, ticket.Place) })
 	w.told(visitor, want, got, -1)
 	if w.model.last != last {
 		require.Greater(w.t, got.Place, max(last, ticket.Place), "a newcomer stands behind everybody")
@@ -513,10 +511,7 @@ func (w *world) touch(visitor string) {
 	g, moved, before := w.anyGate(), w.scripts.moves, p.last
 	var want modelAnswer
 	ticket.Visitor = visitor
-	shown := proof{ticket.Room.Epoch, ticket.Place, ticket.Seen}
-	if now, ok := g.line.Now(); ok && ticket.Due+modelWaitingTimeout < now {
-		shown = proof{} // one that is over proves no loss
-	}
+	shown := proves(g, ticket.Due, proof{ticket.Room.Epoch, ticket.Place, ticket.Seen})
 	got, err := g.line.Touch(context.Background(), sign(ticket))
 	w.must(err)
 	w.call(g, shown, moved, func() { want = w.model.touch(visitor, ticket.Place, ticket.Due, ticket.Room.Epoch) })
@@ -529,6 +524,15 @@ func (w *world) touch(visitor string) {
 			require.LessOrEqual(w.t, got.Place, ticket.Place)
 		}
 	}
+}
+
+// proves is what a gate takes a ticket or pass, good until the given time, to prove:
+// one that is over proves no loss.
+func proves(g *gate, until int64, shown proof) proof {
+	if now, ok := g.line.Now(); ok && until+modelWaitingTimeout < now {
+		return proof{}
+	}
+	return shown
 }
 
 // pass runs one call about the pass a visitor holds, or held.
@@ -544,9 +548,10 @@ func (w *world) pass(visitor string, flight time.Duration, order string,
 	h := holding(held)
 	h.Flight, h.Order = flight, order
 	var want modelAnswer
+	shown := proves(g, h.End, proof{epoch: h.Epoch, place: h.Place})
 	got, err := ask(g.line, h)
 	w.must(err)
-	w.call(g, proof{epoch: h.Epoch, place: h.Place}, moved, func() { want = model(h) })
+	w.call(g, shown, moved, func() { want = model(h) })
 	w.told(visitor, want, got, -1)
 }
 
@@ -588,8 +593,9 @@ func (w *world) settle(visitor string) {
 	if why != queue.Released {
 		h.Order = rapid.SampledFrom([]string{"order-1", "order-2"}).Draw(w.t, "order")
 	}
+	shown := proves(g, h.End, proof{epoch: h.Epoch, place: h.Place})
 	g.line.Settle(context.Background(), h, why)
-	w.call(g, proof{epoch: h.Epoch, place: h.Place}, moved, func() { w.settled(g, h, why, w.model.leave(h, why)) })
+	w.call(g, shown, moved, func() { w.settled(g, h, why, w.model.leave(h, why)) })
 	require.Equal(w.t, g.rest != nil, g.line.Unsettled() > 0, "an order that has to wait for another one")
 }
 
@@ -612,8 +618,9 @@ func (w *world) settleRest(g *gate) {
 	}
 	g.rest, w.acting = nil, h.Visitor
 	moved := w.scripts.moves
+	shown := proves(g, h.End, proof{epoch: h.Epoch, place: h.Place})
 	w.must(g.line.SettleRest(context.Background()))
-	w.call(g, proof{epoch: h.Epoch, place: h.Place}, moved, func() { w.settled(g, *h, queue.Consumed, w.model.leave(*h, queue.Consumed)) })
+	w.call(g, shown, moved, func() { w.settled(g, *h, queue.Consumed, w.model.leave(*h, queue.Consumed)) })
 	require.Equal(w.t, g.rest != nil, g.line.Unsettled() > 0)
 }
 
@@ -626,9 +633,10 @@ func (w *world) leave(visitor string) {
 	w.acting = visitor
 	h := queue.Holding{Visitor: visitor, Place: ticket.Place, Epoch: ticket.Room.Epoch}
 	var want modelAnswer
+	shown := proves(g, h.End, proof{epoch: h.Epoch, place: h.Place})
 	got, err := g.line.Leave(context.Background(), h)
 	w.must(err)
-	w.call(g, proof{epoch: h.Epoch, place: h.Place}, moved, func() { want = w.model.leave(h, queue.Left) })
+	w.call(g, shown, moved, func() { want = w.model.leave(h, queue.Left) })
 	w.told(visitor, want, got, -1)
 }
 

@@ -98,8 +98,9 @@ type shown struct {
 	reached, seen    int64 // place and sign of life, by what is of the latest epoch
 }
 
-// add adds a place, and an epoch that need not be the one the place was given in.
-func (s *shown) add(place, epoch int64) {
+// prove adds a ticket or token: in that epoch there was that place, and that sign
+// of life.
+func (s *shown) prove(place, epoch, seen int64) {
 	if epoch > s.latest {
 		s.reached, s.seen = 0, 0
 	}
@@ -108,12 +109,6 @@ func (s *shown) add(place, epoch int64) {
 	if epoch > 0 && (s.earliest == 0 || epoch < s.earliest) {
 		s.earliest = epoch
 	}
-}
-
-// prove adds a ticket or token: in that epoch there was that place, and that sign
-// of life.
-func (s *shown) prove(place, epoch, seen int64) {
-	s.add(place, epoch)
 	if epoch == s.latest && epoch > 0 {
 		s.reached, s.seen = max(s.reached, place), max(s.seen, seen)
 	}

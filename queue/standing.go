@@ -138,7 +138,6 @@ type Limits struct {
 type Arrival struct {
 	Visitor string // chosen by the gate before the call, so that an answer that got lost can be asked for again
 	Highest int64  // the highest place any ticket or token of this request shows, 0 for none
-	Epoch   int64  // the epoch it shows, 0 for none
 }
 
 // Sign is a sign of life from the holder of a ticket.
