@@ -20,6 +20,9 @@ import (
 // an answer. It is never sent.
 const statusClientGone = 499
 
+// patience is long enough for the answer that says why, also on a slow line.
+const patience = 5 * time.Second
+
 // Why a request is broken off that is at the shop.
 var (
 	errMaxRequest   = errors.New("proxy: the request ran longer than max_request")
@@ -38,6 +41,7 @@ type shop struct {
 	log        *slog.Logger
 	misnamed   sync.Once     // done when the shop has set a cookie under a name of ours
 	halfClosed time.Duration // how long one half of a tunnel outlives the other
+	patience   time.Duration // how long a client may take to let go of a request that was broken off
 }
 
 // trip is one request on its way to the shop: what the hooks of the reverse
@@ -60,7 +64,7 @@ func tripOf(ctx context.Context) *trip {
 }
 
 func newShop(u Upstream, log *slog.Logger) *shop {
-	s := &shop{scheme: u.URL.Scheme, host: u.URL.Host, maxRequest: u.MaxRequest, halfClosed: halfClosed, log: log}
+	s := &shop{scheme: u.URL.Scheme, host: u.URL.Host, maxRequest: u.MaxRequest, halfClosed: halfClosed, patience: patience, log: log}
 	s.proxy = &httputil.ReverseProxy{
 		Rewrite:        s.rewrite,
 		Transport:      newTransport(u),
@@ -90,6 +94,7 @@ func (s *shop) serve(x *exchange) {
 	x.record.giveUp = func() { cancel(errManyInformed) }
 	t.slot = x.keepSlot(cancel)
 	defer t.slot.stop()
+	defer s.noLonger(ctx, x.w)()
 	r := withoutUpgrade(x.r).WithContext(context.WithValue(ctx, tripKey{}, t))
 	if r.Body != nil && r.Body != http.NoBody {
 		t.body = &watchedBody{ReadCloser: r.Body}
@@ -100,6 +105,27 @@ func (s *shop) serve(x *exchange) {
 		w = s.tunnel(t)
 	}
 	s.proxy.ServeHTTP(w, r)
+}
+
+// noLonger ends the wait for a client that neither reads its answer nor sends its
+// body, some time after the request was broken off: else it would be in flight for
+// ever. What it returns ends the watch.
+func (s *shop) noLonger(ctx context.Context, w http.ResponseWriter) (over func()) {
+	control, set := http.NewResponseController(w), make(chan struct{})
+	deadline := func(at time.Time) {
+		_ = control.SetWriteDeadline(at)
+		_ = control.SetReadDeadline(at)
+	}
+	stop := context.AfterFunc(ctx, func() {
+		defer close(set)
+		deadline(time.Now().Add(s.patience))
+	})
+	return func() {
+		if !stop() {
+			<-set
+			deadline(time.Time{}) // the connection may go on
+		}
+	}
 }
 
 // rewrite makes the outgoing request. The reverse proxy has removed hop-by-hop
