@@ -62,3 +62,53 @@ func (l *Line) Remembered(now int64) ([]RememberedEnd, []Holding) {
 	}
 	return ends, l.holders.all(now)
 }
+
+// JoinAll, TouchAll, ClaimAll, RenewAll, ReleaseAll and MoveAll are one script call
+// each, about exactly these visitors.
+func (l *Line) JoinAll(ctx context.Context, asked []Arrival) ([]Standing, error) {
+	return l.sendJoins(ctx, asked)
+}
+
+func (l *Line) TouchAll(ctx context.Context, asked []Sign) ([]Standing, error) {
+	return l.sendSigns(ctx, asked)
+}
+
+func (l *Line) ClaimAll(ctx context.Context, asked []Holding) ([]Standing, error) {
+	return l.sendClaims(ctx, asked)
+}
+
+func (l *Line) RenewAll(ctx context.Context, asked []Holding) ([]Standing, error) {
+	return l.sendRenewals(ctx, asked)
+}
+
+func (l *Line) ReleaseAll(ctx context.Context, asked []Holding) ([]Standing, error) {
+	endings := make([]ending, len(asked))
+	for i, h := range asked {
+		endings[i] = ending{Holding: h, why: Released}
+	}
+	return l.sendEndings(ctx, endings)
+}
+
+func (l *Line) MoveAll(ctx context.Context, asked []Sign, to []string) ([]Standing, error) {
+	movings := make([]moving, len(asked))
+	for i, s := range asked {
+		movings[i] = moving{Sign: s, to: to[i]}
+	}
+	return l.sendMoves(ctx, movings)
+}
+
+// WriteBack is one call of what follows a loss.
+func (l *Line) WriteBack(ctx context.Context, ends []RememberedEnd, leases []Holding) error {
+	list := make([]end, len(ends))
+	for i, e := range ends {
+		list[i] = end{e.Visitor, e.Place, e.Why, e.Admission}
+	}
+	return l.writeBack(ctx, list, leases)
+}
+
+// The bounds of one call.
+const (
+	BatchMost = batchMost
+	PassMost  = passMost
+	HealMost  = healMost
+)

@@ -3,7 +3,7 @@ package queue
 import "context"
 
 // healMost is how many ends and leases one call writes back.
-const healMost = 500
+const healMost = 50
 
 // Heal writes back, after Redis lost its history, what this gate knows: the
 // limits, the ends of stays, and the leases it saw in Redis's answers. Places are
@@ -17,14 +17,7 @@ func (l *Line) Heal(ctx context.Context) error {
 	known := [2]int{len(ends), len(leases)}
 	for len(ends)+len(leases) > 0 {
 		n, m := min(len(ends), healMost), min(len(leases), healMost)
-		args := []any{n}
-		for _, e := range ends[:n] {
-			args = append(args, e.visitor, e.place, string(e.why), e.admission)
-		}
-		for _, h := range leases[:m] {
-			args = append(args, h.Visitor, h.Admission, h.Place, stage(h.Active), h.End, h.Epoch)
-		}
-		if _, err := l.run(ctx, l.scripts.heal, shown{}, args...); err != nil {
+		if err := l.writeBack(ctx, ends[:n], leases[:m]); err != nil {
 			return err
 		}
 		ends, leases = ends[n:], leases[m:]
@@ -35,4 +28,16 @@ func (l *Line) Heal(ctx context.Context) error {
 	l.lost.Store(false)
 	l.opts.Log.InfoContext(ctx, "written back what this gate knew", "room", l.opts.Room, "ends", known[0], "passes", known[1])
 	return nil
+}
+
+func (l *Line) writeBack(ctx context.Context, ends []end, leases []Holding) error {
+	args := []any{len(ends)}
+	for _, e := range ends {
+		args = append(args, e.visitor, e.place, string(e.why), e.admission)
+	}
+	for _, h := range leases {
+		args = append(args, h.Visitor, h.Admission, h.Place, stage(h.Active), h.End, h.Epoch)
+	}
+	_, err := l.run(ctx, l.scripts.heal, shown{}, args...)
+	return err
 }

@@ -113,8 +113,7 @@ func TestAGlanceSeesWhatThePollOfSomebodyFarBackIsTold(t *testing.T) {
 		far = s
 	}
 	advance(t, line, rdb, time.Second)
-	_, err := line.Tick(t.Context())
-	require.NoError(t, err)
+	tickThrough(t, line)
 	glance, known := line.Glance(sign(far))
 	require.True(t, known)
 	poll := touch(t, line, far)
@@ -122,7 +121,7 @@ func TestAGlanceSeesWhatThePollOfSomebodyFarBackIsTold(t *testing.T) {
 	require.Equal(t, poll.Ahead, glance.Ahead)
 	_, known = line.Glance(sign(near))
 	require.False(t, known, "the number of the first is Redis's to tell")
-	_, err = line.Leave(t.Context(), queue.Holding{Visitor: far.Visitor, Place: far.Place})
+	_, err := line.Leave(t.Context(), queue.Holding{Visitor: far.Visitor, Place: far.Place})
 	require.NoError(t, err)
 	glance, known = line.Glance(sign(far))
 	require.True(t, known)

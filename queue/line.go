@@ -58,8 +58,12 @@ type ending struct {
 }
 
 const (
-	// batchMost bounds one script call: 300 signs of life take Redis about 2 ms.
-	batchMost = 300
+	// batchMost bounds one script call: so many signs of life take Redis about 1 ms,
+	// and more in one call would save hardly anything.
+	batchMost = 80
+	// passMost bounds a call about passes and moves, each of which changes many
+	// keys.
+	passMost = 40
 	// batchFlights: a second call in flight hides the round trip of the first.
 	batchFlights = 2
 )
@@ -78,6 +82,7 @@ func New(opts Options) (*Line, error) {
 	l.renewals = newBatch(l, l.sendRenewals)
 	l.ends = newBatch(l, l.sendEndings)
 	l.moves = newBatch(l, l.sendMoves)
+	l.claims.most, l.renewals.most, l.ends.most, l.moves.most = passMost, passMost, passMost, passMost
 	file := opts.fileValues()
 	settings, err := file.settings()
 	if err != nil {

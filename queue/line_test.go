@@ -50,6 +50,17 @@ func join(t *testing.T, line *queue.Line, n int) queue.Standing {
 	return s
 }
 
+// tickThrough ticks until nothing is left to do at this moment.
+func tickThrough(t *testing.T, line *queue.Line) (calls int) {
+	t.Helper()
+	for again := true; again; calls++ {
+		var err error
+		again, err = line.Tick(t.Context())
+		require.NoError(t, err)
+	}
+	return calls
+}
+
 func sign(s queue.Standing) queue.Sign {
 	return queue.Sign{
 		Visitor: s.Visitor, Place: s.Place, Generation: s.Room.Generation, Epoch: s.Room.Epoch, Seen: s.Seen,

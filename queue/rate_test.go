@@ -172,8 +172,8 @@ func TestTheScriptsAdmitExactlyAsTheBucketSays(t *testing.T) {
 					"tokens", limits.Burst*60_000, "filled", start, "now", start).Err())
 				admittedAt := func(at int64) (admitted int64) {
 					require.NoError(t, rdb.HSet(t.Context(), line.Keys()[0], "now", start+at).Err())
-					require.NoError(t, line.StopClock(t.Context(), rdb))
 					for again := true; again; {
+						require.NoError(t, line.StopClock(t.Context(), rdb))
 						var err error
 						again, err = line.Tick(t.Context())
 						require.NoError(t, err)

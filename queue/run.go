@@ -17,7 +17,7 @@ const (
 	// the ticks keep fifty a second from becoming twenty-five at once.
 	fastTick = 100 * time.Millisecond
 	// endsPage is how many ends one tick fetches.
-	endsPage = 1000
+	endsPage = 200
 	// tickTimeout bounds one tick; it serves nobody's request, so it may take
 	// longer than those.
 	tickTimeout = 2 * time.Second

@@ -36,7 +36,7 @@ local function claim(visitor, admission, place, stage, ends, epoch, order)
     put_lease(visitor, lease)
     redis.call('SREM', UNPROVEN, visitor)
     redis.call('HDEL', LAPSES, visitor)
-    return standing(visitor)
+    return with_pass(lease)
   end
   local stay = end_of(visitor, place)
   if stay then return ended_standing(stay) end

@@ -6,7 +6,7 @@
 --
 -- Idempotent. Ends come first, so that no lease or place of an ended stay comes
 -- back; ends already known, and leases already there, stay as they are. At most
--- 500 of each in one call.
+-- 50 of each in one call.
 
 -- Leases of ended stays were not among those taken at the loss, so ending them
 -- frees nothing of what is reserved.

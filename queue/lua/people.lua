@@ -12,8 +12,7 @@ local first_fresh
 -- takes half the time.
 local function ahead_of(place, member)
   if not first_fresh then
-    local first = fresh_n > 0 and redis.call('ZRANGE', FRESH, 0, 0, 'WITHSCORES') or {}
-    first_fresh = tonumber(first[2] or 'inf') or math.huge
+    first_fresh = fresh_n > 0 and tonumber(redis.call('ZRANGE', FRESH, 0, 0, 'WITHSCORES')[2]) or math.huge
   end
   local before = '(' .. int(place)
   local ahead = member and redis.call('ZRANK', WAITING, member) or redis.call('ZCOUNT', WAITING, '-inf', before)

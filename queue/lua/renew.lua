@@ -25,7 +25,7 @@ local function renew(visitor, admission, place, stage, ends, epoch, flight, orde
       if order ~= '' then lock(lease, order, flight > 0) end
       put_lease(visitor, lease)
     end
-    return standing(visitor)
+    return lease.ends > now and with_pass(lease) or standing(visitor)
   end
   local stay = end_of(visitor, place)
   if stay then return ended_standing(stay) end

@@ -53,6 +53,7 @@ local function lock(lease, order, in_flight)
   lease.ends = math.max(lease.ends, lease.locked)
 end
 
+-- drop_lease tells whether there was one.
 local function drop_lease(visitor)
   local ends = now < room.based and redis.call('ZSCORE', SLOTS, visitor)
   if redis.call('ZREM', SLOTS, visitor) == 1 then
@@ -61,14 +62,15 @@ local function drop_lease(visitor)
     if ends and tonumber(ends) > room.healed - HEALING then room.base = math.max(0, room.base - 1) end
     redis.call('HDEL', LEASES, visitor)
     redis.call('SREM', UNPROVEN, visitor)
+    return true
   end
+  return false
 end
 
 -- finish ends a stay, wherever it stands: one numbered record, once. No place given
 -- later may be below it, or the end would refute that one, too.
 local function finish(visitor, place, admission, why)
-  drop_lease(visitor)
-  leave_line(visitor)
+  if not drop_lease(visitor) then leave_line(visitor) end
   redis.call('HDEL', LAPSES, visitor)
   room.last = math.max(room.last, place)
   room.endno = math.max(room.endno + 1, now * 1000)
@@ -104,9 +106,8 @@ end
 
 -- give_back takes the slot of an expired lease: an unclaimed pass falls back to
 -- its place (absent until the next sign), a session is over.
-local function give_back(visitor)
+local function give_back(visitor, lease)
   spent = spent + BACK
-  local lease = lease_of(visitor)
   if lease.stage == 'active' then
     finish(visitor, lease.place, lease.admission, 'expired')
     return
@@ -131,7 +132,7 @@ local function hold_on(visitor, lease)
   lease.ends = now + (active and call.session or call.claim_window)
   if active and call.session_max > 0 then lease.ends = math.min(lease.ends, lease.started + call.session_max) end
   if waiting_n > 0 and not healing() or active and not call.renewal or lease.ends <= now then
-    give_back(visitor)
+    give_back(visitor, lease)
     return nil
   end
   put_lease(visitor, lease)
@@ -156,7 +157,7 @@ local function room_for(n)
   if not could or over < 0 then return could end
   local most = math.max(1, math.floor((MOST - spent) / BACK))
   local expired = redis.call('ZRANGEBYSCORE', SLOTS, '-inf', int(now), 'LIMIT', 0, math.min(over + 1, most))
-  for i = 1, #expired do give_back(expired[i]) end
+  for i = 1, #expired do give_back(expired[i], lease_of(expired[i])) end
   return slots_n + reserved() < room.slots
 end
 

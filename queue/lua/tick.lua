@@ -16,7 +16,7 @@
 -- that all gates answer from, and tells the new ends.
 
 local kept = redis.call('HMGET', ROOM, 'sweep', 'swept', 'made', 'measured', 'seen', 'from', 'thinned', 'stepped',
-  'returned', 'left', 'pruned', 'version')
+  'returned', 'left', 'pruned', 'marked', 'version')
 local function field(i) return tonumber(kept[i] or '0') end
 
 -- A lease that nobody wanted stays its holder's for as long again as it lasted,
@@ -27,7 +27,7 @@ local function reap()
   local expired = redis.call('ZRANGEBYSCORE', SLOTS, '-inf', int(long), 'LIMIT', 0, PAGE)
   for i = 1, #expired do
     if spent >= MOST then return end
-    give_back(expired[i])
+    give_back(expired[i], lease_of(expired[i]))
   end
 end
 
@@ -109,48 +109,68 @@ end
 -- the highest place admitted, and pairs of place and people ahead, at most two per
 -- cent of the rank apart up to two million waiting, and in the newest part of the
 -- line by tenths. The number of pairs is the same for every long line, and so is
--- the cost.
-local MARKS = 390
+-- the cost; one call finds a third of them, and the next goes on from there unless
+-- that was too long ago. It returns when the stored snapshot was begun, and whether
+-- it is finished.
+local MARKS, MARKS_AT_ONCE = 390, 130
+
+local function mark(place, ahead)
+  return ' ' .. place .. ' ' .. int(ahead)
+end
+
+local function newest_marks(index)
+  for tenth = 0, fresh_n > 0 and 9 or -1 do
+    local at = int(math.floor(fresh_n * tenth / 10))
+    local place = redis.call('ZRANGE', FRESH, at, at, 'WITHSCORES')[2]
+    index[#index + 1] = mark(place, ahead_of(tonumber(place)))
+  end
+end
+
 local function snapshot()
-  local index, rank = {}, math.min(NEAR, math.max(1, waiting_n - 1))
+  local made, rank = field(3), field(12) -- of an unfinished one the next rank to find, else 0
+  local age, stored = now - made, redis.call('EXISTS', SNAPSHOT) == 1
+  if stored and rank == 0 and age < (spent < MOST and 400 or 800) then return made, true end
+  local index = {}
+  if not stored or rank == 0 or age >= 400 then
+    made, rank = now, math.min(NEAR, math.max(1, waiting_n - 1))
+    index[1] = int(now) .. ' ' .. int(room.top)
+    redis.call('DEL', SNAPSHOT)
+  end
   local step = math.max(1, waiting_n / NEAR) ^ (1 / MARKS)
-  local newest = fresh_n > 0 and redis.call('ZRANGE', FRESH, 0, 0, 'WITHSCORES') or {}
-  local first = tonumber(newest[2] or '0')
-  while rank < waiting_n do
-    local place = redis.call('ZRANGE', WAITING, rank, rank, 'WITHSCORES')[2]
-    local ahead = rank
-    if fresh_n > 0 and tonumber(place) > first then ahead = ahead_of(tonumber(place)) end
-    index[#index + 1] = place .. ' ' .. int(ahead)
+  local first = fresh_n > 0 and tonumber(redis.call('ZRANGE', FRESH, 0, 0, 'WITHSCORES')[2]) or math.huge
+  while rank < waiting_n and #index <= MARKS_AT_ONCE do
+    local at, ahead = int(rank), rank
+    local place = redis.call('ZRANGE', WAITING, at, at, 'WITHSCORES')[2]
+    if tonumber(place) > first then ahead = rank + redis.call('ZCOUNT', FRESH, '-inf', '(' .. place) end
+    index[#index + 1] = mark(place, ahead)
     rank = math.max(rank + 1, math.ceil(rank * step))
   end
-  for tenth = 0, fresh_n > 0 and 9 or -1 do
-    local at = math.floor(fresh_n * tenth / 10)
-    local place = tonumber(redis.call('ZRANGE', FRESH, at, at, 'WITHSCORES')[2])
-    index[#index + 1] = int(place) .. ' ' .. int(ahead_of(place))
+  if rank >= waiting_n then
+    rank = 0
+    newest_marks(index)
   end
-  return table.concat({ int(now), int(room.top), unpack(index) }, ' ')
+  redis.call('APPEND', SNAPSHOT, table.concat(index))
+  redis.call('HSET', ROOM, 'made', int(made), 'marked', int(rank))
+  spent = spent + #index * ASIDE
+  return made, rank == 0
 end
 
 local waited = waiting_n > 0
 sweep_fresh(MOST)
 reap()
 admit(math.min(MOST, math.max(PAGE, math.ceil(room.rate / 60)))) -- as many as one second admits
+local made, finished = snapshot()
 sweep()
 if not healing() then drop_away() end
 forget_ends()
 measure(waited and waiting_n > 0, room.admitted, field(8) + (count.stepped or 0) - field(9) + field(10))
 
-local answer = { false, spent >= MOST and 1 or 0, '', kept[12] or '0', '' }
+local again = spent >= MOST or not finished
+local answer = { false, again and 1 or 0, '', kept[13] or '0', '' }
 if answer[4] ~= ARGV[6] then answer[5] = redis.call('HGET', ROOM, 'control') or '' end
-local made = field(3)
--- A call that has swept much leaves the snapshot to the next, within its age.
-if now - made >= (spent < MOST and 400 or 800) or redis.call('EXISTS', SNAPSHOT) == 0 then
-  made = now
-  redis.call('SET', SNAPSHOT, snapshot())
-  redis.call('HSET', ROOM, 'made', int(made))
-end
-if tonumber(ARGV[4]) ~= made then answer[3] = redis.call('GET', SNAPSHOT) end
-local ends = redis.call('ZRANGEBYSCORE', ENDED, '(' .. ARGV[2], '+inf', 'WITHSCORES', 'LIMIT', 0, ARGV[3])
+if finished and tonumber(ARGV[4]) ~= made then answer[3] = redis.call('GET', SNAPSHOT) end
+local ends = redis.call('ZRANGEBYSCORE', ENDED, '(' .. ARGV[2], '+inf', 'WITHSCORES', 'LIMIT', 0,
+  again and int(PAGE / 2) or ARGV[3])
 if #ends > 0 then
   local visitors = {}
   for i = 1, #ends, 2 do visitors[#visitors + 1] = ends[i] end
