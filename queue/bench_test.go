@@ -1,7 +1,6 @@
 package queue_test
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"regexp"
@@ -22,34 +21,60 @@ import (
 // Redis with 10,000 and with 2,000,000 waiting: the time its main thread was on a
 // processor, so that neighbours who make it wait do not count. They do count in so
 // far as they share the processor's caches: the reference, six hundred simple
-// commands in one script, tells how fast the machine was. It needs Linux.
+// commands in one script, tells how fast the machine was, and the two lines take
+// turns. It needs Linux.
 func BenchmarkLine(b *testing.B) {
-	const few, many, calls = 10_000, 2_000_000, 300
-	small, large := figures(b, few, calls), figures(b, many, calls)
+	const calls = 300
+	waiting := []int64{10_000, 2_000_000}
+	lines := make([]*redis.Client, len(waiting))
+	for i, people := range waiting {
+		lines[i] = queuetest.Real(b)
+		line := newLine(b, lines[i], closedTo)
+		before := number(b, lines[i], "memory", "used_memory:")
+		fillLine(b, lines[i], line, people)
+		fmt.Printf("%d waiting: %d bytes each\n", people, (number(b, lines[i], "memory", "used_memory:")-before)/people)
+	}
 	table := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
-	_, _ = fmt.Fprintf(table, "µs of Redis a call\tmean at %d\tp99\tmax\tmean at %d\tp99\tmax\tratio\t\n", few, many)
-	for i, s := range small {
-		l := large[i]
-		_, _ = fmt.Fprintf(table, "%s\t%d\t%d\t%d\t%d\t%d\t%d\t%.2f\t\n", s.name, s.mean.Microseconds(), s.p99.Microseconds(),
-			s.longest.Microseconds(), l.mean.Microseconds(), l.p99.Microseconds(), l.longest.Microseconds(),
-			float64(l.mean)/float64(s.mean))
+	_, _ = fmt.Fprintf(table, "µs of Redis a call\tmean at %d\tp99\tmax\tmean at %d\tp99\tmax\tratio\t\n", waiting[0], waiting[1])
+	show := func(name string, costs [][]time.Duration) {
+		few, many := figureOf(costs[0]), figureOf(costs[1])
+		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%.2f\t\n", name, few, many, float64(many.mean)/float64(few.mean))
+	}
+	show("the reference", costs(b, lines, calls, func(i int) (func(), func() error) {
+		return func() {}, func() error {
+			return redis.NewScript(reference).Run(b.Context(), lines[i], []string{"{reference}:hash", "{reference}:set"}).Err()
+		}
+	}))
+	for _, s := range scenes() {
+		show(s.name, costs(b, lines, calls, func(i int) (func(), func() error) {
+			r := newCrowdedRoom(b, lines[i], s, waiting[i])
+			prepare := func() {
+				if s.before != nil {
+					s.before(r)
+				}
+			}
+			return prepare, func() error { return s.call(r) }
+		}))
 	}
 	require.NoError(b, table.Flush())
 }
 
 // figure is what the calls of one scene cost.
 type figure struct {
-	name               string
 	mean, p99, longest time.Duration
 }
 
-func figureOf(name string, costs []time.Duration) figure {
+func figureOf(costs []time.Duration) figure {
 	slices.Sort(costs)
 	total := time.Duration(0)
 	for _, cost := range costs {
 		total += cost
 	}
-	return figure{name, total / time.Duration(len(costs)), costs[len(costs)*99/100], costs[len(costs)-1]}
+	return figure{total / time.Duration(len(costs)), costs[len(costs)*99/100], costs[len(costs)-1]}
+}
+
+func (f figure) String() string {
+	return fmt.Sprintf("%d\t%d\t%d", f.mean.Microseconds(), f.p99.Microseconds(), f.longest.Microseconds())
 }
 
 const reference = `for i = 1, 300 do
@@ -58,40 +83,24 @@ const reference = `for i = 1, 300 do
 end
 return 1`
 
-// figures measures all scenes in one line.
-func figures(b *testing.B, waiting int64, calls int) []figure {
-	rdb := queuetest.Real(b)
-	line := newLine(b, rdb, closedTo)
-	before := number(b, rdb, "memory", "used_memory:")
-	fillLine(b, rdb, line, waiting)
-	fmt.Printf("%d waiting: %d bytes each\n", waiting, (number(b, rdb, "memory", "used_memory:")-before)/waiting)
-	script := redis.NewScript(reference)
-	all := []figure{figureOf("the reference", costs(b, rdb, calls, func() {}, func() error {
-		return script.Run(context.Background(), rdb, []string{"{reference}:hash", "{reference}:set"}).Err()
-	}))}
-	for _, s := range scenes() {
-		r := newCrowdedRoom(b, rdb, s, waiting)
-		prepare := func() {
-			if s.before != nil {
-				s.before(r)
-			}
-		}
-		all = append(all, figureOf(s.name, costs(b, rdb, calls, prepare, func() error { return s.call(r) })))
-	}
-	return all
-}
-
-// costs is what each of some calls costs the main thread of a Redis that does
-// nothing else.
-func costs(b *testing.B, rdb *redis.Client, calls int, prepare func(), call func() error) []time.Duration {
+// costs is what each of some calls costs the main threads of servers that do nothing
+// else, turn by turn.
+func costs(b *testing.B, servers []*redis.Client, calls int, scene func(i int) (prepare func(), call func() error)) [][]time.Duration {
 	b.Helper()
-	pid := number(b, rdb, "server", "process_id:")
-	list := make([]time.Duration, calls)
-	for i := range list {
-		prepare()
-		start := spent(b, pid)
-		require.NoError(b, call())
-		list[i] = spent(b, pid) - start
+	list := make([][]time.Duration, len(servers))
+	pids := make([]int64, len(servers))
+	prepare, call := make([]func(), len(servers)), make([]func() error, len(servers))
+	for i, rdb := range servers {
+		pids[i] = number(b, rdb, "server", "process_id:")
+		prepare[i], call[i] = scene(i)
+	}
+	for range calls {
+		for i := range servers {
+			prepare[i]()
+			start := spent(b, pids[i])
+			require.NoError(b, call[i]())
+			list[i] = append(list[i], spent(b, pids[i])-start)
+		}
 	}
 	return list
 }

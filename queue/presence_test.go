@@ -77,6 +77,23 @@ func TestPeopleWhoFallSilentDelayNobodyAndStopCounting(t *testing.T) {
 	require.Equal(t, queue.Ready, touch(t, line, person).State)
 }
 
+func TestTwoTabsOfOneVisitorWhoseSessionIsOverAreBothToldSo(t *testing.T) {
+	onEach(t, func(t *testing.T, rdb *redis.Client) {
+		line := newLine(t, rdb, func(o *queue.Options) { o.Limits.Slots = 1 })
+		inside := enter(t, line, 1, 1)
+		touch(t, line, join(t, line, 2))
+		advance(t, line, rdb, 6*time.Minute)
+		tab := sign(inside[0])
+		tab.Due = now(t, line)
+		told, err := line.TouchAll(t.Context(), []queue.Sign{tab, tab})
+		require.NoError(t, err)
+		for _, s := range told {
+			require.Equal(t, queue.Ended, s.State)
+			require.Equal(t, queue.Expired, s.Why)
+		}
+	})
+}
+
 func TestAHiddenTabKeepsItsPlaceAndGetsIn(t *testing.T) {
 	onEach(t, func(t *testing.T, rdb *redis.Client) {
 		line := newLine(t, rdb, nil)

@@ -77,7 +77,8 @@ for from = 2, #ARGV, 4 * PAGE do
   for n = 1, #visitors do
     local i = from + 4 * (n - 1)
     local visitor, place = visitors[n], tonumber(ARGV[i + 1])
-    local held = leases[n] and not heard[visitor] and hold_on(visitor, lease_of(visitor))
+    local lease = leases[n] and not heard[visitor] and lease_of(visitor) -- gone since, if shown twice
+    local held = lease and hold_on(visitor, lease)
     if leases[n] and not held and not heard[visitor] then -- given on just now: where does that leave them?
       parts[n], places[n] = where(visitor)
       ends[n] = redis.call('HGET', ENDS, visitor)
