@@ -35,5 +35,8 @@
 // The target, the Host and the body byte for byte as they were sent; its own
 // cookies in their order and none of ours; X-Forwarded-For, -Proto and -Host by
 // the rule of the function forward. Headers that claim another target, another
-// method or our own voice are removed in every spelling, on every route.
+// method or our own voice are removed in every spelling, on every route. Offers to
+// switch to another protocol than WebSocket are not passed on.
+//
+// WebSockets and event streams of the admitted end with their pass.
 package proxy
