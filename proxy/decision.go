@@ -66,6 +66,7 @@ const (
 	ReasonInternal    Reason = "internal"       // a fault of ours
 	ReasonStrict      Reason = "strict"         // a pass shown while Redis is away in a strict room
 	ReasonReturn      Reason = "return"         // sent on from our page to the shop
+	ReasonGone        Reason = "client_gone"    // the stream was reset before it was looked at
 	ReasonJoinLimit   Reason = "join_limit"     // its address was given too many new places
 	ReasonPreflight   Reason = "preflight"      // a browser asks what a script of another site may do
 	ReasonStream      Reason = "stream"         // events or a WebSocket of somebody in line

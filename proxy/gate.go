@@ -142,6 +142,11 @@ func (g *Gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // serve is the list of questions in the package comment.
 func (g *Gate) serve(x *exchange) {
+	if x.r.ProtoMajor == 2 && x.r.Context().Err() != nil { // a stream that was reset before its turn
+		x.decide(Refused, ReasonGone)
+		x.record.status = statusClientGone
+		return
+	}
 	if rest, ok := g.cutAuth(x.r.RequestURI); ok {
 		g.serveAuth(x, rest)
 		return

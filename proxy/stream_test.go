@@ -152,12 +152,22 @@ func TestStreamGoesOnWhileThePassLasts(t *testing.T) {
 }
 
 func TestStreamOfARoomWithoutRenewalEndsWithTheSessionWhateverIsSaid(t *testing.T) {
-	b := newBench(t, func(o *proxy.Options) { o.Rooms[0].Line.(*fakeLine).settings.DisableRenewal = true })
+	b := newBench(t, shortSession, func(o *proxy.Options) { o.Rooms[0].Line.(*fakeLine).settings.DisableRenewal = true })
 	pass := b.admit()
 	b.streamingShop()
 	conn, r := b.stream("tunnel", "/order/live", "X-Entry-Token: "+pass)
-	_, err := io.WriteString(conn, "hello\n")
-	require.NoError(t, err)
+	for enough := time.After(500 * time.Millisecond); ; { // in which it would be renewed ten times
+		_, err := io.WriteString(conn, "hello\n")
+		require.NoError(t, err)
+		_, err = r.ReadString('\n')
+		require.NoError(t, err)
+		select {
+		case <-enough:
+		default:
+			continue
+		}
+		break
+	}
 	b.line.advance(b.line.session)
 	closed(t, r)
 	require.Empty(t, b.line.renewals(false))
@@ -183,7 +193,7 @@ func TestShutdownWaitsForRequestsAndNotForStreams(t *testing.T) {
 	b := newBench(t)
 	pass := b.admit()
 	b.streamingShop()
-	v := serve(t, proxy.ServerOptions{Public: b.gate, Grace: time.Hour})
+	v := serve(t, proxy.ServerOptions{Public: b.gate, Grace: 3 * soon})
 	t.Cleanup(b.shop.hangUp)
 	listen := func(path string, lines ...string) *bufio.Reader {
 		c := v.dial()

@@ -2,6 +2,7 @@ package proxy_test
 
 import (
 	"bytes"
+	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -15,6 +16,7 @@ import (
 	"math/big"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -354,4 +356,16 @@ func TestEachStreamOfAConnectionIsJudgedByItself(t *testing.T) {
 	}
 	v.stop()
 	require.NoError(t, v.ended())
+}
+
+func TestStreamThatWasResetGetsNoPlace(t *testing.T) {
+	b := newBench(t)
+	b.fill()
+	gone, leave := context.WithCancel(t.Context())
+	leave()
+	r := httptest.NewRequestWithContext(gone, "GET", "/order", nil)
+	r.ProtoMajor, r.ProtoMinor, r.Proto = 2, 0, "HTTP/2.0"
+	b.gate.ServeHTTP(httptest.NewRecorder(), r)
+	require.Empty(t, b.line.take(), "Redis was asked for nobody")
+	require.Contains(t, b.log.String(), `"status":499`)
 }
