@@ -83,7 +83,7 @@ func TestAddressGetsSoManyNewPlacesAndThenOneAfterTheOther(t *testing.T) {
 func TestWhoHasAPlaceIsNeverCounted(t *testing.T) {
 	b, _ := limited(t)
 	first := b.call("POST", "/_queue/sale/join", "", from("192.0.2.1")).Header.Get("X-Queue-Ticket")
-	for range 10 {
+	for range 5 {
 		require.Equal(t, 200, b.call("POST", "/_queue/sale/join", "", from("192.0.2.1"), "X-Queue-Ticket: "+first).StatusCode)
 		require.Equal(t, 200, b.call("GET", "/_queue/sale/status", "", from("192.0.2.1"), "X-Queue-Ticket: "+first).StatusCode)
 		got := b.navigate("/order", from("192.0.2.1"), "Cookie: queuegate_ticket_sale="+first)
@@ -100,7 +100,9 @@ func TestWhoHasAPlaceIsNeverCounted(t *testing.T) {
 
 	// A stay that has ended begins anew without being counted: it is one visitor.
 	require.Equal(t, 200, b.call("DELETE", "/_queue/sale", "", from("192.0.2.1"), "X-Queue-Ticket: "+first).StatusCode)
-	require.Equal(t, "waiting", b.call("POST", "/_queue/sale/join", "", from("192.0.2.1"), "X-Queue-Ticket: "+first).doc(t)["status"])
+	again := b.call("POST", "/_queue/sale/join", "", from("192.0.2.1"), "X-Queue-Ticket: "+first)
+	require.Equal(t, 200, again.StatusCode)
+	require.Equal(t, "waiting", again.doc(t)["status"])
 }
 
 func TestOneClientIsOneAddressHoweverItIsWritten(t *testing.T) {

@@ -195,18 +195,18 @@ func TestShutdownWaitsForRequestsAndNotForStreams(t *testing.T) {
 	b.streamingShop()
 	v := serve(t, proxy.ServerOptions{Public: b.gate, Grace: 3 * soon})
 	t.Cleanup(b.shop.hangUp)
-	listen := func(path string, lines ...string) *bufio.Reader {
+	listen := func(path string, lines ...string) (net.Conn, *bufio.Reader) {
 		c := v.dial()
 		_, err := io.WriteString(c, raw("GET", path, "", lines...))
 		require.NoError(t, err)
 		r := bufio.NewReader(c)
 		_, err = http.ReadResponse(r, nil)
 		require.NoError(t, err)
-		return r
+		return c, r
 	}
-	open := []*bufio.Reader{
-		listen("/public/events"), listen("/order/events", "X-Entry-Token: "+pass), listen("/order/live", append(handshake, "X-Entry-Token: "+pass)...),
-	}
+	_, public := listen("/public/events")
+	_, events := listen("/order/events", "X-Entry-Token: "+pass)
+	conn, tunnel := listen("/order/live", append(handshake, "X-Entry-Token: "+pass)...)
 	finish := make(chan struct{})
 	b.shop.does(func(_ shopRequest, conn net.Conn) {
 		<-finish
@@ -228,10 +228,15 @@ func TestShutdownWaitsForRequestsAndNotForStreams(t *testing.T) {
 		require.Fail(t, "a request was cut")
 	case <-time.After(100 * time.Millisecond):
 	}
+	_, err := io.WriteString(conn, "hello\n")
+	require.NoError(t, err)
+	line, err := tunnel.ReadString('\n')
+	require.NoError(t, err, "tunnels go last")
+	require.Equal(t, "hello\n", line)
 	close(finish)
 	require.Equal(t, "ok", receive(t, slow))
 	require.NoError(t, v.ended(), "within the grace time")
-	for _, r := range open {
+	for _, r := range []*bufio.Reader{public, events, tunnel} {
 		closed(t, r)
 	}
 }
