@@ -37,11 +37,7 @@ func (l *Line) Step(ctx context.Context) (again bool, err error) { return l.step
 func (l *Line) SettleRest(ctx context.Context) error { return l.settleRest(ctx) }
 
 // Unsettled is how much of it there is.
-func (l *Line) Unsettled() int {
-	l.rest.mu.Lock()
-	defer l.rest.mu.Unlock()
-	return len(l.rest.list)
-}
+func (l *Line) Unsettled() int { return l.rest.size() }
 
 // Lost tells whether this gate has still to write back what it knows.
 func (l *Line) Lost() bool { return l.lost.Load() }

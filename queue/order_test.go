@@ -213,3 +213,18 @@ func TestOrdersThatFailDoNotKeepAPassForEver(t *testing.T) {
 		}
 	})
 }
+
+func TestOrdersThatFailInAnOutageFillNoMemory(t *testing.T) {
+	onEach(t, func(t *testing.T, rdb *redis.Client) {
+		line := newLine(t, rdb, nil)
+		away, cancel := context.WithCancel(context.Background())
+		cancel()
+		h := queue.Holding{Visitor: "visitor", Order: "request"}
+		for range 10_050 {
+			line.Settle(away, h, queue.Failed)
+		}
+		require.Equal(t, 10_000, line.Unsettled())
+		line.Settle(away, h, queue.Consumed)
+		require.Equal(t, 10_001, line.Unsettled(), "a success is not forgotten")
+	})
+}

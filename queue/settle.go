@@ -20,12 +20,17 @@ func (l *Line) Settle(ctx context.Context, h Holding, why Why) {
 	}
 	e := ending{Holding: h, why: why}
 	s, err := l.ends.ask(ctx, e)
-	if err != nil || e.undecided(s) {
+	switch {
+	case err == nil && !e.undecided(s):
+		l.settled(e, s)
+	case why != Failed || l.rest.size() < failedMost:
 		l.rest.put(e)
-		return
 	}
-	l.settled(e, s)
 }
+
+// failedMost bounds what is kept for later while orders fail: during an outage
+// every order does, and a lock that nobody frees is gone after 15 s by itself.
+const failedMost = 10_000
 
 // settled keeps what Redis says of a pass that was settled.
 func (l *Line) settled(e ending, s Standing) {
@@ -52,6 +57,12 @@ func (u *unsettled) put(list ...ending) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.list = append(u.list, list...)
+}
+
+func (u *unsettled) size() int {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return len(u.list)
 }
 
 func (u *unsettled) take() []ending {
