@@ -27,7 +27,7 @@ run: build ## Gate, small shop and embedded Redis on this machine, e.g. make run
 
 test: ## Run every test; first installs what is missing (Debian, as root) or says what to install
 	@.ci/need gcc redis-server git curl nginx chromium
-	$(GO) test -timeout 5m ./...
+	$(GO) test -timeout 10m ./...
 
 test-caddy: ## Run the test that needs a real Caddy, which takes minutes to build, once, into your cache
 	@.ci/need gcc redis-server git
@@ -36,7 +36,7 @@ test-caddy: ## Run the test that needs a real Caddy, which takes minutes to buil
 
 race: ## Run every test under the race detector
 	@.ci/need gcc redis-server git curl nginx chromium
-	CGO_ENABLED=1 $(GO) test -race -timeout 10m ./...
+	CGO_ENABLED=1 $(GO) test -race -timeout 20m ./...
 
 bench: ## Measure what each call of the line costs Redis, with 10,000 and 2,000,000 waiting
 	@.ci/need redis-server
