@@ -167,7 +167,6 @@ func TestAWaitingStreamTakesLittleMemory(t *testing.T) {
 		t.Run(tc.kind, func(t *testing.T) {
 			const n = 2000
 			b, line := newDeepBench(t)
-			b.server.Config.IdleTimeout = time.Minute
 			before := inUse()
 			conns := make([]net.Conn, n)
 			for i := range conns {
