@@ -33,8 +33,8 @@ type question[Q, A any] struct {
 // whatever Redis does. The question may still be carried out later when ask
 // returned an error.
 func (b *batch[Q, A]) ask(ctx context.Context, asked Q) (A, error) {
+	var none A
 	if !b.allow() {
-		var none A
 		return none, unavailable(errSilent)
 	}
 	q := &question[Q, A]{asked: asked, deadline: time.Now().Add(b.timeout), done: make(chan struct{})}
@@ -52,9 +52,9 @@ func (b *batch[Q, A]) ask(ctx context.Context, asked Q) (A, error) {
 	case <-q.done:
 		return q.answer, q.err
 	case <-timer.C:
-		return q.answer, unavailable(context.DeadlineExceeded)
+		return none, unavailable(context.DeadlineExceeded)
 	case <-ctx.Done():
-		return q.answer, unavailable(ctx.Err())
+		return none, unavailable(ctx.Err())
 	}
 }
 
