@@ -148,53 +148,6 @@ func (k *checker) host(key, host string) {
 	}
 }
 
-// exempt checks that an exempt rule can match and does not open the room.
-func (k *checker) exempt(at string, rule Rule, room string, r Room) {
-	for i, cidr := range rule.CIDRs {
-		if isEverybody(cidr) && len(rule.Paths) == 0 {
-			k.fail(index(at+".cidrs", i), "exempts everybody; to switch the room off write suspended: true%s", got(cidr))
-		}
-	}
-	if !k.judge(room+".protect", at) || k.failed(room+".protect") {
-		return
-	}
-	if len(rule.Paths) == 0 {
-		k.exemptPath(at, "/", rule, r.Protect)
-	}
-	for i, path := range rule.Paths {
-		if pathProblem(path) == "" {
-			k.exemptPath(index(at+".paths", i), path, rule, r.Protect)
-		}
-	}
-}
-
-// exemptPath checks one path of an exempt rule against what its room protects.
-func (k *checker) exemptPath(key, path string, rule Rule, protect []Rule) {
-	reached := false
-	for _, p := range protect {
-		if !meet(rule.Methods, p.Methods, strings.EqualFold) || !meet(rule.Hosts, p.Hosts, sameHost) {
-			continue
-		}
-		for _, protected := range p.Paths {
-			reached = reached || meets(path, protected)
-			if under(protected, path) && covers(rule, p) {
-				k.fail(key, "takes the protection off %s altogether; narrow the rule or write suspended: true", quote(protected))
-				return
-			}
-		}
-	}
-	if !reached {
-		k.fail(key, "can never match: the room protects nothing there for these methods and hosts; remove it or protect the path")
-	}
-}
-
-// covers reports whether an exempt rule lets through every request the methods
-// and hosts of a protect rule select.
-func covers(exempt, protect Rule) bool {
-	return len(exempt.CIDRs) == 0 && holds(exempt.Methods, protect.Methods, strings.EqualFold) &&
-		holds(exempt.Hosts, protect.Hosts, sameHost)
-}
-
 // holds reports whether list a, where empty means all, has every item of b.
 func holds(a, b []string, same func(x, y string) bool) bool {
 	if len(a) == 0 {
