@@ -22,6 +22,9 @@ const (
 	lingerTime = 5 * time.Second
 	// bodyTime bounds the wait for the body before the answer.
 	bodyTime = 2 * time.Second
+	// answerTime bounds how long a client takes to read an answer of ours. A page has
+	// 30 KB, of which the kernel holds the most.
+	answerTime = 30 * time.Second
 )
 
 // json answers with v.
@@ -42,11 +45,17 @@ func (x *exchange) send(status int, contentType string, body []byte) {
 	if body != nil {
 		h.Set("Content-Length", strconv.Itoa(len(body)))
 	}
-	x.sendAfterBody(func() {
-		x.w.WriteHeader(status)
-		// A client that went away is not told, and nobody else needs to know.
-		_, _ = x.w.Write(body)
-	})
+	x.sendAfterBody(func() { x.deliver(status, body) })
+}
+
+// deliver writes an answer of ours and gives up on a client that does not read it,
+// which would hold the answer and who serves it for ever. The server lifts the bound
+// when the answer is sent.
+func (x *exchange) deliver(status int, body []byte) {
+	_ = http.NewResponseController(x.w).SetWriteDeadline(time.Now().Add(answerTime))
+	x.w.WriteHeader(status)
+	// A client that went away is not told, and nobody else needs to know.
+	_, _ = x.w.Write(body)
 }
 
 // ownAnswer sets the headers of an answer of ours.

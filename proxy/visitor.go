@@ -2,9 +2,7 @@ package proxy
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"io"
 	"net/http"
 	"net/url"
 	"slices"
@@ -13,9 +11,6 @@ import (
 	"github.com/queuegate/queuegate/proxy/page"
 	"github.com/queuegate/queuegate/queue"
 )
-
-// maxJoinBody bounds the body of a join in bytes.
-const maxJoinBody = 16 << 10
 
 // endpoint is one of the gate's own addresses below <prefix>/<room>.
 type endpoint struct {
@@ -67,69 +62,6 @@ func (g *Gate) serveOwn(x *exchange, path string) {
 	x.decide(Refused, ReasonMethod)
 	x.w.Header().Set("Allow", strings.Join(allowed, ", "))
 	x.problem(newProblem(http.StatusMethodNotAllowed, "method-not-allowed", ""))
-}
-
-// serveJoin gives a place, or tells of the one there is.
-func (x *exchange) serveJoin() {
-	x.decide(Answered, ReasonJoin)
-	back, problem := x.readJoin()
-	if problem != nil {
-		x.decide(Refused, ReasonBadRequest)
-		x.problem(*problem)
-		return
-	}
-	x.back, x.joinKey = back, true
-	if x.offDuty() || x.byOwnPass(x.showsPass()) {
-		return
-	}
-	x.readTicket()
-	if x.tooFast() {
-		return
-	}
-	st, _, err := x.stand(true)
-	x.tell(st, err)
-}
-
-// joinBody is what a join may say.
-type joinBody struct {
-	ReturnTo string `json:"return_to"`
-}
-
-// readJoin reads the body and the key of a join.
-func (x *exchange) readJoin() (back string, refusal *problem) {
-	refuse := func(status int, detail string) (string, *problem) {
-		p := newProblem(status, "bad-request", detail)
-		return "", &p
-	}
-	if keys := x.r.Header.Values("Idempotency-Key"); len(keys) > 0 {
-		if one, ok := single(keys); !ok || len(one) == 0 || !validKey(one[0]) {
-			return refuse(http.StatusBadRequest, "Idempotency-Key must be one value of 16 to 64 visible characters.")
-		}
-	}
-	if x.r.ContentLength > maxJoinBody {
-		return refuse(http.StatusRequestEntityTooLarge, "The body of a join is at most 16 KiB.")
-	}
-	raw, err := io.ReadAll(io.LimitReader(x.r.Body, maxJoinBody+1))
-	switch {
-	case err != nil:
-		return refuse(http.StatusBadRequest, "The body could not be read to its end.")
-	case len(raw) > maxJoinBody:
-		return refuse(http.StatusRequestEntityTooLarge, "The body of a join is at most 16 KiB.")
-	}
-	x.bodyRead = true
-	if len(strings.TrimSpace(string(raw))) == 0 {
-		return "", nil
-	}
-	var body joinBody
-	dec := json.NewDecoder(strings.NewReader(string(raw)))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(&body); err != nil {
-		return refuse(http.StatusBadRequest, `The body must be {"return_to":"/path"} or nothing.`)
-	}
-	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return refuse(http.StatusBadRequest, "The body must be one JSON object.")
-	}
-	return x.safeBack(body.ReturnTo), nil
 }
 
 // serveStatus tells where the visitor stands. Asking is the sign of life.
