@@ -22,8 +22,8 @@ type Controls struct {
 	// Live are values set by hand or by the shop. Each stays until it is cleared;
 	// then the file's counts again.
 	Live map[Setting]Live `json:"live,omitempty"`
-	// History are the last changes of Live, the newest last, at most 20; the
-	// shop's own counts of its stock are not among them.
+	// History are the last changes of Live and what operators did, the newest last,
+	// at most 20; the shop's own counts of its stock are not among them.
 	History []Changed `json:"history,omitempty"`
 }
 
@@ -35,7 +35,8 @@ type Live struct {
 }
 
 // Changed is one change of a live value. Old is the value in force before and New
-// the one in force after it, which is the file's when it was cleared.
+// the one in force after it, which is the file's when it was cleared. Or it is what
+// an operator did, and Setting one of the actions.
 type Changed struct {
 	Setting Setting   `json:"setting"`
 	Old     string    `json:"old"`
@@ -55,6 +56,9 @@ type Change struct {
 	Clear []Setting
 	// Yield leaves alone what somebody else has set.
 	Yield bool
+	// Version, when not 0, is the one the change was made for: it is refused when
+	// the room's values have changed since.
+	Version int64
 }
 
 const (
@@ -69,16 +73,21 @@ type control struct {
 }
 
 // Control makes a change of the room's live values for all gates and returns what
-// is there then. The error wraps ErrSetting when the change cannot be made, and
-// ErrUnavailable when Redis did not answer: the change may then have been made, and
+// is there then. The error wraps ErrSetting when the change cannot be made,
+// ErrConflict when others came before, and ErrUnavailable when Redis did not answer: the change may then have been made, and
 // can be made again.
 func (l *Line) Control(ctx context.Context, c Change) (Controls, error) {
-	if n := len(c.By); n == 0 || n > 64 {
-		return Controls{}, fmt.Errorf("%w: By must say in 1 to 64 characters who makes it", ErrSetting)
+	if err := named(c.By); err != nil {
+		return Controls{}, err
 	}
 	l.controlling.Lock()
 	defer l.controlling.Unlock()
-	return l.rewrite(ctx, func(base Controls) (Controls, error) { return base.with(c, l.clock()) })
+	return l.rewrite(ctx, func(base Controls) (Controls, error) {
+		if c.Version != 0 && c.Version != base.Version {
+			return base, ErrConflict
+		}
+		return base.with(c, l.clock())
+	})
 }
 
 // Controls are the room's values as this gate heard last, without asking.
@@ -118,7 +127,7 @@ func (l *Line) rewrite(ctx context.Context, change func(Controls) (Controls, err
 		if err != nil {
 			return Controls{}, err
 		}
-		if next.Version == 0 || !sameValues(base, next) {
+		if next.Version == 0 || !sameRecord(base, next) {
 			now, _ := l.Now()
 			next.Version = max(base.Version+1, seen+1, now*1000)
 		}
@@ -139,8 +148,8 @@ func (l *Line) rewrite(ctx context.Context, change func(Controls) (Controls, err
 	return Controls{}, unavailable(fmt.Errorf("others changed the room's values %d times at once", controlTrials))
 }
 
-func sameValues(a, b Controls) bool {
-	return maps.Equal(a.File, b.File) && sameLive(a, b)
+func sameRecord(a, b Controls) bool {
+	return maps.Equal(a.File, b.File) && sameLive(a, b) && slices.Equal(a.History, b.History)
 }
 
 // sendControls runs configure, and returns what Redis holds then and whether that
@@ -229,10 +238,16 @@ func (c Controls) with(change Change, now time.Time) (Controls, error) {
 			continue
 		}
 		_, set := c.Live[name]
-		c.History = append(c.History, Changed{Setting: name, Old: before[name], New: after[name], Cleared: !set, By: change.By, At: now})
+		c = c.noted(Changed{Setting: name, Old: before[name], New: after[name], Cleared: !set, By: change.By, At: now})
 	}
-	c.History = c.History[max(0, len(c.History)-keptChanges):]
 	return c, nil
+}
+
+// noted is c with one more entry of its history.
+func (c Controls) noted(entry Changed) Controls {
+	kept := c.History[max(0, len(c.History)-keptChanges+1):]
+	c.History = append(slices.Clone(kept), entry)
+	return c
 }
 
 // clock is Redis's TIME by now, as far as this gate knows.

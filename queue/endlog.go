@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"maps"
 	"strconv"
 	"strings"
 	"sync"
@@ -72,6 +73,13 @@ func (e *endLog) sweep(now, before int64) {
 			delete(e.byID, visitor)
 		}
 	}
+}
+
+// void forgets the ends of before a reset.
+func (e *endLog) void(generation int64) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	maps.DeleteFunc(e.byID, func(_ string, over loggedEnd) bool { return over.place < generation })
 }
 
 // all lists every end still kept.

@@ -93,6 +93,18 @@ func (l *Line) MoveAll(ctx context.Context, asked []Sign, to []string) ([]Standi
 	return l.sendMoves(ctx, movings)
 }
 
+// LetIn is one call of Admit, by an order of that name.
+func (l *Line) LetIn(ctx context.Context, order string, count int64) (int64, error) {
+	admitted, _, err := l.sendAdmit(ctx, order, count, 0)
+	return admitted, err
+}
+
+// ResetFrom is Reset without its history, for a generation that was seen before.
+func (l *Line) ResetFrom(ctx context.Context, generation int64) error {
+	_, err := l.run(ctx, l.scripts.reset, shown{}, generation)
+	return err
+}
+
 // WriteBack is one call of what follows a loss.
 func (l *Line) WriteBack(ctx context.Context, ends []RememberedEnd, leases []Holding) error {
 	list := make([]end, len(ends))

@@ -2,6 +2,7 @@ package queue
 
 import (
 	"context"
+	"maps"
 	"sync"
 )
 
@@ -16,6 +17,7 @@ func stage(active bool) string {
 // loss, and neither does a ticket that is given up; see showTicket.
 func (l *Line) showPass(show *shown, h Holding) {
 	show.prove(h.Place, l.stillProves(h.Epoch, h.End), 0)
+	show.generation = max(show.generation, h.Generation)
 }
 
 // sendClaims runs claim for many passes.
@@ -95,6 +97,13 @@ func (h *holders) see(s Standing) {
 		}
 	}
 	h.pruneAt = 2 * len(h.byID)
+}
+
+// void forgets the leases of before a reset.
+func (h *holders) void(generation int64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	maps.DeleteFunc(h.byID, func(_ string, held Holding) bool { return held.Place < generation })
 }
 
 // all lists the leases that last beyond the given room time.

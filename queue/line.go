@@ -252,6 +252,10 @@ func (l *Line) learn(r reply, sent time.Time) {
 			if last != nil && last.room.Epoch < r.room.Epoch {
 				l.lost.Store(true)
 			}
+			if last != nil && last.room.Generation < r.room.Generation {
+				l.log.void(r.room.Generation)
+				l.holders.void(r.room.Generation)
+			}
 			return
 		}
 	}
@@ -268,8 +272,10 @@ func (l *Line) callHeader(show shown) call {
 		WaitingTimeout: l.opts.WaitingTimeout.Milliseconds(), MaxWaiting: l.opts.MaxWaiting, Renewal: !in.DisableRenewal,
 		MaxRequest: l.opts.MaxRequest.Milliseconds(),
 	}
+	c.Generation = show.generation
 	if k := l.known.Load(); k != nil {
 		c.Now, c.Epoch, c.Holding = k.room.Now, k.room.Epoch, k.room.Holding
+		c.Generation = max(c.Generation, k.room.Generation)
 	}
 	return c
 }
@@ -291,6 +297,7 @@ func (l *Line) sendJoins(ctx context.Context, asked []Arrival) ([]Standing, erro
 // showTicket adds what a ticket shows.
 func (l *Line) showTicket(show *shown, s Sign) {
 	show.prove(s.Place, l.stillProves(s.Epoch, s.Due), s.Seen)
+	show.generation = max(show.generation, s.Generation)
 }
 
 // stillProves is the epoch that a ticket or pass proves, good until the given room

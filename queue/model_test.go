@@ -52,10 +52,11 @@ type modelGate struct {
 	name                string
 	limits              queue.Limits
 	now, epoch, holding int64
+	generation          int64
 }
 
 // proof is what the ticket or token of a call shows of the line.
-type proof struct{ epoch, place, seen int64 }
+type proof struct{ epoch, place, seen, generation int64 }
 
 // modelAnswer is what the model expects to be told.
 type modelAnswer struct {
@@ -74,6 +75,7 @@ type modelRoom struct {
 	now, last, epoch, born, endno int64
 	clock                         int64 // Redis's TIME at the last call
 	healed, base, based           int64
+	generation                    int64
 	pruned                        int64
 	limits                        queue.Limits
 	state                         queue.RoomState
@@ -113,6 +115,13 @@ func (m *modelRoom) clone() *modelRoom {
 func (m *modelRoom) begin(g *modelGate, moved, clock int64, shown proof) {
 	known, taken, torn := m.exists, m.mend(), len(m.torn) > 0
 	clear(m.torn)
+	if generation := max(g.generation, shown.generation); generation > m.generation {
+		if m.last < generation {
+			m.empty()
+			taken = 0
+		}
+		m.generation, m.last = generation, max(m.last, generation)
+	}
 	m.exists, m.clock = true, clock
 	left := len(m.waiting)+len(m.fresh)+len(m.away)+len(m.leases) > 0
 	switch {
@@ -178,6 +187,27 @@ func (m *modelRoom) mend() (taken int64) {
 	return taken
 }
 
+// empty takes everybody out.
+func (m *modelRoom) empty() {
+	for _, part := range []map[string]spot{m.waiting, m.fresh, m.away} {
+		clear(part)
+	}
+	clear(m.leases)
+	clear(m.unproven)
+	clear(m.lapses)
+	clear(m.ends)
+}
+
+// reset begins anew, unless somebody has done so since the caller looked.
+func (m *modelRoom) reset(generation int64) {
+	if m.generation != generation {
+		return
+	}
+	m.empty()
+	m.last = max(m.last+1, m.now*1000, m.clock*1000)
+	m.generation, m.base, m.based = m.last, 0, m.now
+}
+
 // lose begins a new epoch, with so many slots reserved.
 func (m *modelRoom) lose(after, taken int64) {
 	m.epoch, m.born = max(m.epoch, after)+1, 0
@@ -190,7 +220,7 @@ func (m *modelRoom) lose(after, taken int64) {
 // from this answer.
 func (m *modelRoom) finish(g *modelGate) {
 	m.gates[g.name] = m.now
-	g.now, g.epoch, g.holding = m.now, m.epoch, m.holding()
+	g.now, g.epoch, g.holding, g.generation = m.now, m.epoch, m.holding(), m.generation
 }
 
 func (m *modelRoom) healing() bool { return m.now < m.healed }
@@ -341,7 +371,8 @@ func (m *modelRoom) roomFor(n int64) bool {
 	return free() > 0
 }
 
-func (m *modelRoom) grant(visitor string, place int64) {
+// grant admits; the bucket pays unless the operator does.
+func (m *modelRoom) grant(visitor string, place int64, aside bool) {
 	delete(m.waiting, visitor)
 	m.leases[visitor] = modelLease{
 		stage: queue.Ready, admission: fmt.Sprintf("%d.%d", place, m.now), place: place,
@@ -350,17 +381,28 @@ func (m *modelRoom) grant(visitor string, place int64) {
 	if m.now < m.based {
 		m.base++
 	}
-	if m.limits.PerMinute > 0 {
+	if m.limits.PerMinute > 0 && !aside {
 		m.bucket.take(m.now)
 	}
 }
 
 // admit walks the line from its front until it met `look` people who are here
 // and could not be admitted.
-func (m *modelRoom) admit(look int) {
-	budget, kept := m.affordable(), 0
+func (m *modelRoom) admit(look int) { m.walk(look, m.affordable(), false) }
+
+// letIn lets so many in by the operator's hand, and tells how many they were.
+func (m *modelRoom) letIn(count int64) int64 {
+	if m.healing() || count == 0 {
+		return 0
+	}
+	return count - m.walk(0, count, true)
+}
+
+// walk admits at most budget and returns what is left of it.
+func (m *modelRoom) walk(look int, budget int64, aside bool) int64 {
+	kept := 0
 	if look == 0 && (len(m.waiting) == 0 || budget == 0 || !m.couldHold(1)) {
-		return
+		return budget
 	}
 	for _, visitor := range inOrder(m.waiting) {
 		s := m.waiting[visitor]
@@ -368,14 +410,15 @@ func (m *modelRoom) admit(look int) {
 		case s.due < m.now:
 			m.stepAside(m.waiting, visitor)
 		case budget > 0 && m.roomFor(1):
-			m.grant(visitor, s.place)
+			m.grant(visitor, s.place, aside)
 			budget--
 		default:
 			if kept++; kept >= look {
-				return
+				return budget
 			}
 		}
 	}
+	return budget
 }
 
 // holdOn decides about a lease past its end whose holder has come back.
@@ -425,7 +468,7 @@ func (m *modelRoom) join(visitor string, highest int64) modelAnswer {
 	waiters := int64(len(m.fresh))
 	if len(m.waiting) == 0 && m.affordable() > waiters && unproven && m.roomFor(waiters+1) {
 		m.last = max(m.last+1, m.now*1000, m.clock*1000, highest+1)
-		m.grant(visitor, m.last)
+		m.grant(visitor, m.last, false)
 		m.unproven[visitor] = true
 		return m.standing(visitor)
 	}
@@ -451,7 +494,7 @@ func (m *modelRoom) touch(visitor string, place, due, epoch int64) modelAnswer {
 		at := m.standing(visitor)
 		known := at.state != queue.Unknown
 		late := due+modelWaitingTimeout < m.now
-		if known && at.place != place && (late || place < at.place && epoch >= m.epoch) || !known && late {
+		if place < m.generation || known && at.place != place && (late || place < at.place && epoch >= m.epoch) || !known && late {
 			over = &modelEnd{place: place, why: queue.Expired}
 		} else {
 			if at.state == queue.Unknown {
@@ -471,7 +514,7 @@ func (m *modelRoom) touch(visitor string, place, due, epoch int64) modelAnswer {
 
 // restore brings back the lease of a token of a lost epoch.
 func (m *modelRoom) restore(h queue.Holding) {
-	if _, over := m.endOf(h.Visitor, h.Place); over || h.Epoch >= m.epoch || h.End <= m.now {
+	if _, over := m.endOf(h.Visitor, h.Place); over || h.Epoch >= m.epoch || h.End <= m.now || h.Place < m.generation {
 		return
 	}
 	stage := queue.Ready
@@ -574,6 +617,9 @@ func (m *modelRoom) leave(h queue.Holding, why queue.Why) modelAnswer {
 // that place or an earlier one. An order speaks for its pass unless another one
 // has the lock, and one that failed gives its lock back and no more.
 func (m *modelRoom) over(h queue.Holding, why queue.Why) modelAnswer {
+	if h.Place > 0 && h.Place < m.generation {
+		return modelAnswer{state: queue.Ended, why: queue.Expired, place: h.Place}
+	}
 	at := m.standing(h.Visitor)
 	if _, held := m.leases[h.Visitor]; !held && h.Admission != "" {
 		m.restore(h) // of a lost epoch: its slot counts until it is given back

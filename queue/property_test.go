@@ -125,7 +125,9 @@ type world struct {
 	acting   string            // whose pass the last call was about
 	lastGate *gate             // who made the last call
 	gone     map[string]bool   // visitor + admission given on or ended since the last loss
-	admitted []int64           // moments of admissions since the limits changed
+	admitted []int64           // moments of admissions by the rate since the limits changed
+	orders   int               // to let people in
+	aside    bool              // the last call let people in by the operator's hand
 	blind    bool              // an older copy came back and nobody knows: what had happened may happen again
 	unsure   int64             // room time until which slots may be over the limit: nobody knew of the loss
 	saved    func()            // brings back an older copy
@@ -208,6 +210,7 @@ func (w *world) call(g *gate, shown proof, moved bool, steps ...func()) {
 	m := w.model
 	require.Equal(w.t, m.now, room.Now, "room time")
 	require.Equal(w.t, m.epoch, room.Epoch, "epoch")
+	require.Equal(w.t, m.generation, room.Generation, "generation")
 	require.Equal(w.t, m.people(), room.Waiting, "people")
 	require.Equal(w.t, m.holding(), room.Holding, "slots taken")
 	require.Equal(w.t, m.limits, room.Limits)
@@ -388,7 +391,9 @@ func (w *world) check() {
 	w.held = held
 	for _, visitor := range newly {
 		place, _ := strconv.ParseInt(strings.Fields(c.Leases[visitor])[2], 10, 64)
-		w.admitted = append(w.admitted, now)
+		if !w.aside {
+			w.admitted = append(w.admitted, now)
+		}
 		for other, p := range w.people {
 			_, inside := held[other]
 			if _, here := c.Waiting[other]; other == w.acting && !here {
@@ -511,7 +516,7 @@ func (w *world) touch(visitor string) {
 	g, moved, before := w.anyGate(), w.scripts.moves, p.last
 	var want modelAnswer
 	ticket.Visitor = visitor
-	shown := proves(g, ticket.Due, proof{ticket.Room.Epoch, ticket.Place, ticket.Seen})
+	shown := proves(g, ticket.Due, proof{ticket.Room.Epoch, ticket.Place, ticket.Seen, ticket.Room.Generation})
 	got, err := g.line.Touch(context.Background(), sign(ticket))
 	w.must(err)
 	w.call(g, shown, moved, func() { want = w.model.touch(visitor, ticket.Place, ticket.Due, ticket.Room.Epoch) })
@@ -530,7 +535,7 @@ func (w *world) touch(visitor string) {
 // one that is over proves no loss.
 func proves(g *gate, until int64, shown proof) proof {
 	if now, ok := g.line.Now(); ok && until+modelWaitingTimeout < now {
-		return proof{}
+		return proof{generation: shown.generation}
 	}
 	return shown
 }
@@ -548,7 +553,7 @@ func (w *world) pass(visitor string, flight time.Duration, order string,
 	h := holding(held)
 	h.Flight, h.Order = flight, order
 	var want modelAnswer
-	shown := proves(g, h.End, proof{epoch: h.Epoch, place: h.Place})
+	shown := proves(g, h.End, proof{epoch: h.Epoch, place: h.Place, generation: h.Generation})
 	got, err := ask(g.line, h)
 	w.must(err)
 	w.call(g, shown, moved, func() { want = model(h) })
@@ -593,7 +598,7 @@ func (w *world) settle(visitor string) {
 	if why != queue.Released {
 		h.Order = rapid.SampledFrom([]string{"order-1", "order-2"}).Draw(w.t, "order")
 	}
-	shown := proves(g, h.End, proof{epoch: h.Epoch, place: h.Place})
+	shown := proves(g, h.End, proof{epoch: h.Epoch, place: h.Place, generation: h.Generation})
 	g.line.Settle(context.Background(), h, why)
 	w.call(g, shown, moved, func() { w.settled(g, h, why, w.model.leave(h, why)) })
 	require.Equal(w.t, g.rest != nil, g.line.Unsettled() > 0, "an order that has to wait for another one")
@@ -618,7 +623,7 @@ func (w *world) settleRest(g *gate) {
 	}
 	g.rest, w.acting = nil, h.Visitor
 	moved := w.scripts.moves
-	shown := proves(g, h.End, proof{epoch: h.Epoch, place: h.Place})
+	shown := proves(g, h.End, proof{epoch: h.Epoch, place: h.Place, generation: h.Generation})
 	w.must(g.line.SettleRest(context.Background()))
 	w.call(g, shown, moved, func() { w.settled(g, *h, queue.Consumed, w.model.leave(*h, queue.Consumed)) })
 	require.Equal(w.t, g.rest != nil, g.line.Unsettled() > 0)
@@ -631,13 +636,40 @@ func (w *world) leave(visitor string) {
 	}
 	g, moved := w.anyGate(), w.scripts.moves
 	w.acting = visitor
-	h := queue.Holding{Visitor: visitor, Place: ticket.Place, Epoch: ticket.Room.Epoch}
+	h := queue.Holding{Visitor: visitor, Place: ticket.Place, Generation: ticket.Room.Generation, Epoch: ticket.Room.Epoch}
 	var want modelAnswer
-	shown := proves(g, h.End, proof{epoch: h.Epoch, place: h.Place})
+	shown := proves(g, h.End, proof{epoch: h.Epoch, place: h.Place, generation: h.Generation})
 	got, err := g.line.Leave(context.Background(), h)
 	w.must(err)
 	w.call(g, shown, moved, func() { want = w.model.leave(h, queue.Left) })
 	w.told(visitor, want, got, -1)
+}
+
+// letIn lets some in by the operator's hand.
+func (w *world) letIn() {
+	count := rapid.Int64Range(1, 5).Draw(w.t, "count")
+	w.orders++
+	w.aside = true
+	defer func() { w.aside = false }()
+	done := int64(0)
+	for range rapid.IntRange(1, 2).Draw(w.t, "runs") { // a second run goes on where the first one ended
+		g, moved := w.anyGate(), w.scripts.moves
+		got, err := g.line.LetIn(context.Background(), "order-"+strconv.Itoa(w.orders), count)
+		w.must(err)
+		w.call(g, proof{}, moved, func() { done += w.model.letIn(count - done) })
+		require.Equal(w.t, done, got, "let in")
+	}
+}
+
+// reset begins the room anew. What anybody was told before is worth nothing.
+func (w *world) reset() {
+	g, moved := w.anyGate(), w.scripts.moves
+	seen := g.model.generation
+	w.must(g.line.ResetFrom(context.Background(), seen))
+	for _, p := range w.people {
+		p.last = queue.Standing{}
+	}
+	w.call(g, proof{}, moved, func() { w.model.reset(seen) })
 }
 
 func (w *world) advance() {
@@ -795,6 +827,8 @@ func (w *world) run(steps int) {
 		{"settle", 5, func() { w.settle(w.anyone()) }},
 		{"leave", 2, func() { w.leave(w.anyone()) }},
 		{"tick", 6, func() { w.step(w.anyGate()) }},
+		{"let in", 2, w.letIn},
+		{"reset", 1, w.reset},
 		{"advance", 10, w.advance},
 		{"time moves", 3, func() { w.scripts.moves = true }},
 		{"restart", 1, func() { w.restart(false) }},

@@ -291,6 +291,12 @@ func tickScenes() []scene {
 			}), call: tickOnce},
 		{name: "tick, admitting", most: 190, options: openTo,
 			before: later(func(r *crowdedRoom) { r.wait(r.people(500), front, always) }), call: tickOnce},
+		{name: "let in by hand", most: 100, options: fullOf(1_000_000),
+			before: later(func(r *crowdedRoom) { r.wait(r.people(500), front, always) }),
+			call: func(r *crowdedRoom) error {
+				_, err := r.line.LetIn(context.Background(), "one", 500)
+				return err
+			}},
 		{name: "tick, admitting on expired leases", most: 600, options: fullOf(1000), before: leasesOver(1000), call: tickOnce},
 		{name: "tick, limits lowered", most: 600, options: fullOf(1), before: leasesOver(1000), call: tickOnce},
 	}

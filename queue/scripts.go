@@ -50,11 +50,17 @@ var healLua string
 //go:embed lua/configure.lua
 var configureLua string
 
+//go:embed lua/admit.lua
+var admitLua string
+
+//go:embed lua/reset.lua
+var resetLua string
+
 // scripts are the compiled operations of a room; each is the common part and its
 // own file. The server keeps them by hash: an unknown hash (a restart, a failover,
 // SCRIPT FLUSH) costs one more round trip inside the same call.
 type scripts struct {
-	join, touch, claim, renew, finish, move, tick, heal, configure *redis.Script
+	join, touch, claim, renew, finish, move, tick, heal, configure, admit, reset *redis.Script
 }
 
 func newScripts() scripts {
@@ -64,6 +70,7 @@ func newScripts() scripts {
 	return scripts{
 		join: script(joinLua), touch: script(touchLua), claim: script(claimLua), renew: script(renewLua),
 		finish: script(finishLua), move: script(moveLua), tick: script(tickLua), heal: script(healLua), configure: script(configureLua),
+		admit: script(admitLua), reset: script(resetLua),
 	}
 }
 
@@ -78,7 +85,8 @@ type call struct {
 	Earliest       int64  `json:"earliest"`
 	Reached        int64  `json:"reached"` // highest place and latest sign of life shown by those of the latest epoch
 	Seen           int64  `json:"seen"`
-	Holding        int64  `json:"holding"` // slots taken at this gate's last answer
+	Generation     int64  `json:"generation"` // latest that this gate or anything in this call knows
+	Holding        int64  `json:"holding"`    // slots taken at this gate's last answer
 	Method         string `json:"method"`
 	DrawKey        string `json:"draw_key"`
 	Session        int64  `json:"session"`
@@ -96,6 +104,7 @@ type shown struct {
 	highest          int64 // place
 	latest, earliest int64 // epoch
 	reached, seen    int64 // place and sign of life, by what is of the latest epoch
+	generation       int64 // the latest
 }
 
 // prove adds a ticket or token: in that epoch there was that place, and that sign

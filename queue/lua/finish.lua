@@ -10,7 +10,8 @@
 -- how the stay ended. A pass named by its admission ends only itself: a later
 -- admission of the same visitor is not touched, nor is a later stay by leaving
 -- an earlier place (place 0 means whatever there is). What Redis does not know is
--- recorded all the same, so that no ticket brings it back; a pass of a lost epoch
+-- recorded all the same, so that no ticket brings it back, but for what a reset has
+-- ended; a pass of a lost epoch
 -- gives its slot back as if Redis still knew of it, and also ends the place that
 -- an older copy of Redis has for its holder. The next
 -- person gets the slot in the same call. It removes before it writes, so that
@@ -18,6 +19,7 @@
 -- another one has the lock: that one has the pass at the shop at this moment.
 
 local function over(visitor, admission, place, why, stage, ends, epoch, order)
+  if place > 0 and place < room.generation then return { place = place, why = 'expired', admission = admission } end
   local part, at = where(visitor)
   local lease = lease_of(visitor)
   if not lease and admission ~= '' then lease = restore(visitor, stage, admission, place, ends, epoch) end

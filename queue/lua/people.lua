@@ -76,13 +76,15 @@ end
 -- minute, so that who joins later stands behind. The lot is a keyed hash that
 -- nobody outside can compute; it follows from visitor and draw alone, so the same
 -- join run twice draws the same lot. Whoever ended a stay takes part in the draw
--- after it: the lot of the same draw would be the very place that has ended.
+-- after it: the lot of the same draw would be the very place that has ended. And
+-- after a reset nobody takes part in a draw of before.
 local DRAW = 60000000 -- a minute, in the unit of places
 
 local function drawn_place(visitor)
   local draw = (math.floor(now * 1000 / DRAW) + 1) * DRAW
   local stay = end_of(visitor, draw)
-  if stay then draw = (math.floor(stay.place / DRAW) + 1) * DRAW end
+  local before = math.max(stay and stay.place or 0, room.generation)
+  if draw <= before then draw = (math.floor(before / DRAW) + 1) * DRAW end
   local hash = redis.sha1hex(call.draw_key .. ':' .. int(draw) .. ':' .. visitor)
   local place = draw + tonumber(string.sub(hash, 1, 10), 16) % DRAW
   room.last = math.max(room.last, place)

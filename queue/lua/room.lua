@@ -19,7 +19,7 @@
 --  13 gates     HASH    gate -> room time of its last call
 --  14 snapshot  STRING  what gates answer far polls from
 -- ARGV[1] is the call as JSON: its id, what the caller carries (gate, now, epoch,
--- highest, latest, earliest, reached, seen, holding) and the room's durations in milliseconds as its gate
+-- highest, latest, earliest, reached, seen, generation, holding) and the room's durations in milliseconds as its gate
 -- is configured.
 --
 -- Invariants kept by every function here:
@@ -107,12 +107,30 @@ local function mend(whole, ...)
   return false
 end
 
+-- empty takes everybody out of the room: places, passes and ends.
+local function empty()
+  redis.call('UNLINK', WAITING, FRESH, DUE, AWAY, PLACE, SLOTS, LEASES, UNPROVEN, LAPSES, ENDED, ENDS, SNAPSHOT)
+  waiting_n, fresh_n, away_n, slots_n = 0, 0, 0, 0
+end
+
 if not mend(due_n == waiting_n + fresh_n, WAITING, FRESH, DUE) then waiting_n, fresh_n = 0, 0 end
 if not mend(place_n == away_n, AWAY, PLACE) then away_n = 0 end
 if not mend(leases_n == slots_n and (room.held or slots_n) == slots_n, SLOTS, LEASES, UNPROVEN) then
   taken, slots_n = room.held or math.max(slots_n, leases_n), 0
 end
 mend(ends_n == ended_n, ENDED, ENDS)
+
+-- A reset that the caller knows of and Redis does not: an older copy came back, or
+-- none. Whoever the copy knows is of the time before it, unless places were given
+-- since; then those of before are void when they show up.
+if call.generation > room.generation then
+  if room.last < call.generation then
+    empty()
+    taken = 0
+  end
+  room.generation = call.generation
+  room.last = math.max(room.last, room.generation)
+end
 local left = waiting_n + fresh_n + away_n + slots_n
 
 -- Room time is the only clock. It moves by what TIME moved since the last call,

@@ -163,11 +163,12 @@ end
 
 -- grant admits: a ready pass of one claim window. Its name is place and moment, so
 -- that no other admission of the place ever has it.
--- What a call admits it writes down together.
+-- What a call admits it writes down together. Whom the operator lets in costs the
+-- bucket nothing, and says nothing about how fast the line moves.
 local granted = {}   -- leases given in this call, by visitor
 local unwritten = {} -- who got them since the last write
 
-local function grant(visitor, place)
+local function grant(visitor, place, aside)
   local lease = {
     stage = 'ready', admission = int(place) .. '.' .. int(now), place = place,
     started = now, ends = now + call.claim_window,
@@ -176,9 +177,13 @@ local function grant(visitor, place)
   unwritten[#unwritten + 1] = visitor
   slots_n = slots_n + 1
   if now < room.based then room.base = room.base + 1 end
-  take()
+  if aside then
+    add('aside', 1)
+  else
+    take()
+    room.admitted = room.admitted + 1
+  end
   room.top = math.max(room.top, place)
-  room.admitted = room.admitted + 1
   spent = spent + GRANT
   hints[#hints + 1] = visitor
 end
@@ -201,10 +206,11 @@ end
 
 -- admit moves the front of the line: whoever is here and next gets a free slot
 -- while the bucket pays, whoever is overdue steps aside. It goes on until it has
--- seen `look` present people who could not be admitted, or MOST is spent.
-local function admit(look)
+-- seen `look` present people who could not be admitted, or MOST is spent. With
+-- `aside` the operator pays for so many, and not the bucket.
+local function admit(look, aside)
   local kept = 0
-  local budget = affordable()
+  local budget = aside or affordable()
   while waiting_n > kept and spent < MOST do
     if kept >= look and not (budget > 0 and could_hold(1)) then return end
     local page = redis.call('ZRANGE', WAITING, kept, kept + PAGE - 1, 'WITHSCORES')
@@ -222,7 +228,7 @@ local function admit(look)
         stop = true
         break
       elseif budget > 0 and room_for(1) then
-        grant(names[i], place)
+        grant(names[i], place, aside)
         admitted[#admitted + 1] = names[i]
         budget = budget - 1
       else
