@@ -169,7 +169,9 @@ func pageState(st queue.Standing) page.State {
 		return page.Ended
 	}
 	switch st.Room.State {
-	case queue.Paused, queue.Unconfigured:
+	case queue.Unconfigured:
+		return page.Degraded
+	case queue.Paused:
 		return page.Paused
 	case queue.QueueAll:
 		return page.QueueAll

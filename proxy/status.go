@@ -192,11 +192,12 @@ func (x *visit) lastKnown() statusDoc {
 	return d
 }
 
-// roomState is the state of the room as visitors are told: a room without
-// limits lets nobody in, which is the operator's business.
+// roomState is the state of the room as visitors are told. A room without
+// limits lets nobody in until a gate has written them back, after a loss a
+// moment later: that is trouble, and no operator's pause.
 func roomState(s queue.RoomState) string {
 	if s == queue.Unconfigured {
-		return string(queue.Paused)
+		return stateDegraded
 	}
 	return string(s)
 }

@@ -60,10 +60,10 @@ type ending struct {
 const (
 	// batchMost bounds one script call: so many signs of life take Redis about 1 ms,
 	// and more in one call would save hardly anything.
-	batchMost = 80
+	batchMost = 50
 	// passMost bounds a call about passes and moves, each of which changes many
 	// keys.
-	passMost = 40
+	passMost = 30
 	// batchFlights: a second call in flight hides the round trip of the first.
 	batchFlights = 2
 )

@@ -109,10 +109,10 @@ end
 -- the highest place admitted, and pairs of place and people ahead, at most two per
 -- cent of the rank apart up to two million waiting, and in the newest part of the
 -- line by tenths. The number of pairs is the same for every long line, and so is
--- the cost; one call finds a third of them, and the next goes on from there unless
+-- the cost; one call finds a quarter of them, and the next goes on from there unless
 -- that was too long ago. It returns when the stored snapshot was begun, and whether
 -- it is finished.
-local MARKS, MARKS_AT_ONCE = 390, 130
+local MARKS, MARKS_AT_ONCE = 392, 98
 
 local function mark(place, ahead)
   return ' ' .. place .. ' ' .. int(ahead)
