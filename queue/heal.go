@@ -3,7 +3,7 @@ package queue
 import "context"
 
 // healMost is how many ends and leases one call writes back.
-const healMost = 35
+const healMost = 30
 
 // Heal writes back, after Redis lost its history, what this gate knows: the
 // limits, the ends of stays, and the leases it saw in Redis's answers. Places are

@@ -60,7 +60,7 @@ type ending struct {
 const (
 	// batchMost bounds one script call: so many signs of life take Redis about 1 ms,
 	// and more in one call would save hardly anything.
-	batchMost = 50
+	batchMost = 40
 	// passMost bounds a call about passes and moves, each of which changes many
 	// keys.
 	passMost = 30

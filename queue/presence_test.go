@@ -70,7 +70,7 @@ func TestPeopleWhoFallSilentDelayNobodyAndStopCounting(t *testing.T) {
 		var err error
 		again, err = line.Tick(t.Context())
 		require.NoError(t, err)
-		require.LessOrEqual(t, calls, silent/100+10, "each call moves a hundred aside and says when more is left")
+		require.LessOrEqual(t, calls, silent/64+10, "each call moves a page of them aside and says when more is left")
 		room, _ = line.Room()
 	}
 	require.Zero(t, room.Waiting, "the absent are not counted")

@@ -250,9 +250,9 @@ func touchScenes() []scene {
 			before: withBatch(batch, func(r *crowdedRoom) { r.away(r.batch, back, r.now()-1) }), call: touches(theBatch)},
 		{name: "touch, unknown to Redis", most: 30 + batch, options: closedTo,
 			before: withBatch(batch, func(*crowdedRoom) {}), call: touches(theBatch)},
-		{name: "touch, lapsed passes", most: 30 + 13*batch, options: closedTo,
+		{name: "touch, lapsed passes", most: 30 + 8*batch, options: closedTo,
 			before: withBatch(batch, func(r *crowdedRoom) { r.hold(r.batch, queue.Ready, back, 1) }), call: touches(theBatch)},
-		{name: "touch, sessions over", most: 30 + 12*batch, options: closedTo,
+		{name: "touch, sessions over", most: 30 + 6*batch, options: closedTo,
 			before: withBatch(batch, func(r *crowdedRoom) { r.hold(r.batch, queue.Active, back, 1) }), call: touches(theBatch)},
 		{name: "touch, admitting on expired leases", most: 350, options: fullOf(1000),
 			before: withBatch(batch, func(r *crowdedRoom) {

@@ -39,8 +39,8 @@ local UNPROVEN, LAPSES, ENDED, ENDS = KEYS[9], KEYS[10], KEYS[11], KEYS[12]
 local GATES, SNAPSHOT = KEYS[13], KEYS[14]
 
 local TOKEN = 60000    -- one admission, in the bucket's unit: with it the refill of a millisecond is a whole number
-local PAGE = 100       -- members read at a time
-local MOST = 200       -- looks that one call may spend on others than those it is about: about 1 ms
+local PAGE = 64        -- members read at a time
+local MOST = 160       -- looks that one call may spend on others than those it is about: about 1 ms
 local ASIDE = 2        -- what it costs, in such looks, to move a member aside or to forget one,
 local GRANT = 8        -- to admit one,
 local BACK = 12        -- and to take back the slot of an expired lease

@@ -9,14 +9,16 @@ local function reserved()
   return math.max(0, room.base - slots_n)
 end
 
-local function lease_of(visitor)
-  local record = redis.call('HGET', LEASES, visitor)
+-- lease_of is the lease of a visitor; who has read its record and its end already
+-- spares reading them again.
+local function lease_of(visitor, record, ends)
+  record = record or redis.call('HGET', LEASES, visitor)
   if not record then return nil end
   local stage, admission, place, started, order, locked =
     string.match(record, '^(%S+) (%S+) (%S+) (%S+) ?(%S*) ?(%S*)$')
   local lease = {
     stage = stage, admission = admission, place = tonumber(place), started = tonumber(started),
-    ends = tonumber(redis.call('ZSCORE', SLOTS, visitor)),
+    ends = tonumber(ends or redis.call('ZSCORE', SLOTS, visitor)),
   }
   if order ~= '' and tonumber(locked) > now then lease.order, lease.locked = order, tonumber(locked) end
   return lease
@@ -67,17 +69,19 @@ local function drop_lease(visitor)
   return false
 end
 
--- finish ends a stay, wherever it stands: one numbered record, once. No place given
--- later may be below it, or the end would refute that one, too.
+-- finish ends a stay, wherever it stands: one numbered record, once, which it returns.
+-- No place given later may be below it, or the end would refute that one, too.
 local function finish(visitor, place, admission, why)
   if not drop_lease(visitor) then leave_line(visitor) end
   redis.call('HDEL', LAPSES, visitor)
   room.last = math.max(room.last, place)
   room.endno = math.max(room.endno + 1, now * 1000)
   redis.call('ZADD', ENDED, int(room.endno), visitor)
-  redis.call('HSET', ENDS, visitor, int(place) .. ' ' .. why .. ' ' .. admission)
+  local record = int(place) .. ' ' .. why .. ' ' .. admission
+  redis.call('HSET', ENDS, visitor, record)
   hints[#hints + 1] = visitor
   add(why, 1)
+  return record
 end
 
 -- restore brings back the lease of a token that Redis does not know, or knows
@@ -105,16 +109,12 @@ local function restore(visitor, stage, admission, place, ends, epoch)
 end
 
 -- give_back takes the slot of an expired lease: an unclaimed pass falls back to
--- its place (absent until the next sign), a session is over.
+-- its place (absent until the next sign), a session is over. It returns the record
+-- of the end, or nil where the place is kept.
 local function give_back(visitor, lease)
   spent = spent + BACK
-  if lease.stage == 'active' then
-    finish(visitor, lease.place, lease.admission, 'expired')
-    return
-  end
-  if redis.call('HINCRBY', LAPSES, visitor, 1) >= LAST_LAPSE then
-    finish(visitor, lease.place, lease.admission, 'expired')
-    return
+  if lease.stage == 'active' or redis.call('HINCRBY', LAPSES, visitor, 1) >= LAST_LAPSE then
+    return finish(visitor, lease.place, lease.admission, 'expired')
   end
   drop_lease(visitor)
   redis.call('ZADD', AWAY, int(now - 1), visitor)
@@ -125,15 +125,14 @@ end
 
 -- hold_on decides about a lease past its end whose holder has come back: while
 -- nobody waits it is theirs for another window or session; else it is given on
--- as if they had not come.
+-- as if they had not come. It returns the lease, or nil and what give_back returns.
 local function hold_on(visitor, lease)
   if lease.ends > now then return lease end
   local active = lease.stage == 'active'
   lease.ends = now + (active and call.session or call.claim_window)
   if active and call.session_max > 0 then lease.ends = math.min(lease.ends, lease.started + call.session_max) end
   if waiting_n > 0 and not healing() or active and not call.renewal or lease.ends <= now then
-    give_back(visitor, lease)
-    return nil
+    return nil, give_back(visitor, lease)
   end
   put_lease(visitor, lease)
   return lease

@@ -66,26 +66,41 @@ local function write_down(write)
   if #write.dues > 0 then redis.call('HSET', DUE, unpack(write.dues)) end
 end
 
-local voids = {}
+local voids, met, proven = {}, {}, {}
 for from = 2, #ARGV, 4 * PAGE do
   local visitors = {}
   local last = math.min(from + 4 * PAGE - 1, #ARGV)
   for i = from, last, 4 do visitors[#visitors + 1] = ARGV[i] end
   local leases, parts, places = find(visitors)
+  local over_at = next(leases) and redis.call('ZMSCORE', SLOTS, unpack(visitors))
   local ends = redis.call('HMGET', ENDS, unpack(visitors))
   local write = { fresh = {}, away = {}, places = {}, dues = {} }
   for n = 1, #visitors do
     local i = from + 4 * (n - 1)
     local visitor, place = visitors[n], tonumber(ARGV[i + 1])
-    local lease = leases[n] and not heard[visitor] and lease_of(visitor) -- gone since, if shown twice
-    local held = lease and hold_on(visitor, lease)
-    if leases[n] and not held and not heard[visitor] then -- given on just now: where does that leave them?
-      parts[n], places[n] = where(visitor)
-      ends[n] = redis.call('HGET', ENDS, visitor)
+    local lease, held
+    if leases[n] and not heard[visitor] then
+      if met[visitor] then -- shown twice: what was read is no longer so
+        lease = lease_of(visitor)
+        parts[n], places[n] = where(visitor)
+        ends[n] = redis.call('HGET', ENDS, visitor)
+      else
+        lease = lease_of(visitor, leases[n], over_at[n])
+      end
+      met[visitor] = true
     end
-    if held then
-      redis.call('SREM', UNPROVEN, visitor)
-    else
+    if lease then
+      local over
+      held, over = hold_on(visitor, lease)
+      if held then
+        proven[#proven + 1] = visitor
+      elseif over then -- given on just now
+        parts[n], places[n], ends[n] = nil, nil, over
+      else
+        parts[n], places[n] = 'away', lease.place
+      end
+    end
+    if not held then
       voids[i] = void(place, tonumber(ARGV[i + 2]), tonumber(ARGV[i + 3]), places[n], ends[n])
       -- Two tickets of one visitor in one call are one sign.
       if not voids[i] and not heard[visitor] then
@@ -95,6 +110,7 @@ for from = 2, #ARGV, 4 * PAGE do
   end
   write_down(write)
 end
+if #proven > 0 then redis.call('SREM', UNPROVEN, unpack(proven)) end
 admit(0)
 
 local function answer(i)
