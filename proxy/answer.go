@@ -74,7 +74,8 @@ func (x *exchange) cannotSay() {
 	x.problem(p)
 }
 
-// busy answers 503: as many requests of this room are at the shop as may be.
+// busy answers 503: as many requests of this room, or of this pass, are at the shop
+// as may be.
 func (x *exchange) busy() {
 	wait := jitter(2 * time.Second)
 	retryAfter(x.w.Header(), wait)

@@ -49,6 +49,7 @@ const (
 	ReasonNoPass      Reason = "no_pass"         // a front proxy was told where the line is
 	ReasonDegraded    Reason = "degraded"        // Redis away
 	ReasonMaxInFlight Reason = "max_in_flight"   // as many requests at the shop as allowed
+	ReasonPassBusy    Reason = "pass_in_flight"  // its pass has its share of them there
 	ReasonUsed        Reason = "already_used"    // an order has used the pass up
 	ReasonUnderWay    Reason = "order_under_way" // another order with the pass is at the shop
 	ReasonStatus      Reason = "status"

@@ -254,18 +254,22 @@ func (x *exchange) letThrough(reason Reason) {
 }
 
 // toShop lets the request through if the room has not as many at the shop as it
-// may. What a front proxy sends there is not counted: nobody tells when it ends.
+// may, and its pass not more than its share. What a front proxy sends there is not
+// counted: nobody tells when it ends.
 func (x *exchange) toShop(reason Reason) {
 	if x.front.asks() {
 		x.letThrough(reason)
 		return
 	}
-	if n := x.room.inFlight.Add(1); x.room.MaxInFlight > 0 && n > int64(x.room.MaxInFlight) {
-		x.room.inFlight.Add(-1)
-		x.decide(Refused, ReasonMaxInFlight)
+	admission := ""
+	if x.admitted != nil {
+		admission = x.admitted.pass.Admission
+	}
+	if why, ok := x.room.inFlight.enter(admission); !ok {
+		x.decide(Refused, why)
 		x.busy()
 		return
 	}
-	defer x.room.inFlight.Add(-1)
+	defer x.room.inFlight.leave(admission)
 	x.letThrough(reason)
 }

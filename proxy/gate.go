@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"net/http"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/queuegate/queuegate/proxy/clientip"
@@ -50,7 +49,7 @@ type room struct {
 	entry    string // where a person goes who has no way back
 	polls    *pollGuard
 	streams  *stream.Hub
-	inFlight atomic.Int64
+	inFlight inFlight
 	// strayHost is done when a host was asked for that Cookie.Domain does not cover.
 	strayHost sync.Once
 }
@@ -93,7 +92,7 @@ func New(o Options) (*Gate, error) {
 		}
 		rm := &room{
 			Room: r, baker: baker{room: r.Name, cookie: r.Cookie}, page: renderer,
-			entry: entryPath(r.Protect), polls: newPollGuard(o.Now),
+			entry: entryPath(r.Protect), polls: newPollGuard(o.Now), inFlight: inFlight{most: r.MaxInFlight},
 		}
 		if !r.off() {
 			rm.streams = stream.NewHub(g.streams, r.Line.Hints)

@@ -101,8 +101,8 @@ type Room struct {
 	QueueingStatusCode int
 	// OnRedisError is OnRedisErrorClosed when empty.
 	OnRedisError OnRedisError
-	// MaxInFlight bounds the requests of this room at the shop at once; zero means
-	// no bound.
+	// MaxInFlight bounds the requests of this room at the shop at once, those of one
+	// pass to as many as it leaves free; zero means no bound.
 	MaxInFlight int
 	// ForwardToken hands the entry token to the shop in X-Entry-Token.
 	ForwardToken bool

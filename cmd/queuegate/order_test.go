@@ -199,6 +199,54 @@ func TestHoardedPassesUsedAtOnceDoNotFloodTheShop(t *testing.T) {
 	}
 }
 
+func TestOnePassCannotShutOutTheOthers(t *testing.T) {
+	t.Parallel()
+	f := startFleet(t, plan{gates: 1, rooms: room("total_active_users: 100, max_in_flight: 8, " + orders)})
+	g := f.gates[0]
+	hoarder, other := newApp(t), newApp(t)
+	hoarder.enter(t, g)
+	other.enter(t, g)
+	f.shop.behave(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/checkout/slow" {
+			f.shop.hang(w, r)
+			return
+		}
+		takeOrder(w, r)
+	})
+	ctx, enough := context.WithCancel(t.Context())
+	defer enough()
+	var refused atomic.Int64
+	for range 50 {
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, g.url+"/checkout/slow", nil)
+		require.NoError(t, err)
+		req.Header.Set("X-Entry-Token", hoarder.pass)
+		go func() {
+			resp, err := hoarder.client.Do(req)
+			if err != nil {
+				return
+			}
+			if resp.StatusCode == http.StatusServiceUnavailable && resp.Header.Get("Retry-After") != "" {
+				refused.Add(1)
+			}
+			_ = resp.Body.Close()
+		}()
+	}
+	eventually(t, "the rest is turned away", func() bool { return refused.Load() == 46 })
+	for range 3 {
+		got, err := other.open(g)
+		require.NoError(t, err)
+		require.Equal(t, http.StatusOK, got.code, "%s", got.body)
+	}
+	got, err := other.order(g)
+	require.NoError(t, err)
+	require.Equal(t, http.StatusCreated, got.code, "%s", got.body)
+	enough()
+	eventually(t, "the hoarder's pass was kept", func() bool {
+		got, err := hoarder.order(g)
+		return err == nil && got.code == http.StatusCreated
+	})
+}
+
 func TestASlotGivenBackManyTimesAtOnceIsFreeOnce(t *testing.T) {
 	t.Parallel()
 	f := startFleet(t, plan{gates: 2, rooms: room("total_active_users: 1, " + orders)})
