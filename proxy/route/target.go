@@ -43,17 +43,20 @@ func Parse(r *http.Request) (Target, *Refusal) {
 	if len(uri) > maxTarget {
 		return Target{}, &Refusal{http.StatusRequestURITooLong, "the request target is longer than 8192 bytes"}
 	}
-	hostField := r.Host
 	if !strings.HasPrefix(uri, "/") {
 		authority, rest, ok := cutAuthority(uri)
 		if !ok {
 			return Target{}, badRequest("the request target is neither a path nor an http URL")
 		}
 		// RFC 9112 section 3.2.2: the host of an absolute-form target replaces the
-		// Host field.
-		hostField, uri = authority, rest
+		// Host field, and net/http has done so in HTTP/1. In HTTP/2, whose paths are no
+		// URLs, it has not: the shop would be told of another host than was judged.
+		if authority != r.Host {
+			return Target{}, badRequest("the request names two hosts")
+		}
+		uri = rest
 	}
-	host, ok := normalHost(hostField)
+	host, ok := normalHost(r.Host)
 	if !ok {
 		return Target{}, badRequest("the host is not a name or an address")
 	}

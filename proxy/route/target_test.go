@@ -44,6 +44,23 @@ func TestParse(t *testing.T) {
 	}
 }
 
+// In HTTP/2 a path may be a URL of another host than the authority that the shop is
+// told, and a front proxy may tell such a target.
+func TestParseRefusesTwoHosts(t *testing.T) {
+	for _, target := range []string{"http://other.test/order", "https://shop.test:1/order", "http://SHOP.test/order", "HTTP://other.test"} {
+		r := request("GET /")
+		r.RequestURI = target
+		_, refusal := route.Parse(r)
+		require.NotNil(t, refusal, target)
+		require.Equal(t, http.StatusBadRequest, refusal.Status)
+	}
+	r := request("GET /")
+	r.RequestURI = "http://shop.test/order"
+	got, refusal := route.Parse(r)
+	require.Nil(t, refusal)
+	require.Equal(t, route.Target{Raw: "/order", Readings: []string{"/order"}, Host: "shop.test"}, got)
+}
+
 // The tables build requests by hand; these go through the parser of net/http,
 // which hands on targets that its own URL type shows as an empty path.
 func TestParseFromTheWire(t *testing.T) {

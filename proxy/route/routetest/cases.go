@@ -4,6 +4,7 @@ package routetest
 
 import (
 	"net/http"
+	"net/url"
 	"strings"
 )
 
@@ -26,7 +27,8 @@ type Case struct {
 }
 
 // Request builds what net/http hands to a handler. The head is
-// "METHOD target [Name: value]...", separated by tabs after the target.
+// "METHOD target [Name: value]...", separated by tabs after the target. The host
+// of an absolute target takes the place of the field, as in HTTP/1.
 func Request(head string) *http.Request {
 	line, fields, _ := strings.Cut(head, "\t")
 	method, target, _ := strings.Cut(line, " ")
@@ -46,6 +48,9 @@ func Request(head string) *http.Request {
 		default:
 			r.Header.Add(name, value)
 		}
+	}
+	if u, err := url.ParseRequestURI(target); err == nil && u.Host != "" {
+		r.Host = u.Host
 	}
 	return r
 }
