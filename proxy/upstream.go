@@ -69,6 +69,7 @@ func newShop(u Upstream, log *slog.Logger) *shop {
 		Rewrite:        s.rewrite,
 		Transport:      newTransport(u),
 		BufferPool:     newBuffers(),
+		FlushInterval:  -1, // what the shop has sent is not held back
 		ModifyResponse: s.answer,
 		ErrorHandler:   s.fail,
 		ErrorLog:       slog.NewLogLogger(log.Handler(), slog.LevelDebug),
