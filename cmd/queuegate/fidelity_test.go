@@ -155,6 +155,8 @@ var tapes = []struct{ name, request, answer string }{
 	},
 	{"no User-Agent and no Accept", "GET PATH HTTP/1.1\r\nHost: h\r\n\r\n", "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"},
 	{"HTTP/1.0", "GET PATH HTTP/1.0\r\nHost: h\r\n\r\n", "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"},
+	{"HTTP/1.0 with a body, and with its connection kept", "POST PATH HTTP/1.0\r\nHost: h\r\nConnection: keep-alive\r\nContent-Length: 4\r\n\r\nbody", "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"},
+	{"chunks for a client of HTTP/1.0, which knows none", "GET PATH HTTP/1.0\r\nHost: h\r\n\r\n", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n"},
 	{"an answer of HTTP/1.0 that ends with its connection", "GET PATH HTTP/1.1\r\nHost: h\r\n\r\n", "HTTP/1.0 200 OK\r\nContent-Type: x/y\r\n\r\nto the end"},
 	{"a body of no bytes", "POST PATH HTTP/1.1\r\nHost: h\r\nContent-Length: 0\r\n\r\n", "HTTP/1.1 201 Created\r\nLocation: /x/../y//z\r\nContent-Length: 0\r\n\r\n"},
 	{
