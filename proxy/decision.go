@@ -73,4 +73,5 @@ const (
 	ReasonStream      Reason = "stream"         // events or a WebSocket of somebody in line
 	ReasonStreamsFull Reason = "streams_full"   // as many streams as may be
 	ReasonKeys        Reason = "keys"           // the public keys
+	ReasonDescription Reason = "description"    // of the visitor API
 )

@@ -20,6 +20,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/queuegate/queuegate/proxy"
+	"github.com/queuegate/queuegate/proxy/openapi"
+	"github.com/queuegate/queuegate/proxy/openapi/openapitest"
 	"github.com/queuegate/queuegate/proxy/page"
 	"github.com/queuegate/queuegate/proxy/route"
 	"github.com/queuegate/queuegate/token"
@@ -306,7 +308,29 @@ func (b *bench) do(method, target string, body string, lines ...string) reply {
 	defer resp.Body.Close()
 	text, err := io.ReadAll(resp.Body)
 	require.NoError(b.t, err)
-	return reply{Response: resp, text: string(text)}
+	got := reply{Response: resp, text: string(text)}
+	b.holds(method, target, body, got)
+	return got
+}
+
+// contract is the description of the visitor API that every answer of a bench is held
+// against.
+var contract = sync.OnceValues(func() (*openapitest.Contract, error) {
+	return openapitest.New(openapi.Describe("/_queue"), "/_queue")
+})
+
+// holds asserts that an answer of ours is described.
+func (b *bench) holds(method, target, body string, got reply) {
+	b.t.Helper()
+	path, _, _ := strings.Cut(target, "?")
+	if !strings.HasPrefix(path, "/_queue") {
+		return
+	}
+	c, err := contract()
+	require.NoError(b.t, err)
+	c.Check(b.t, openapitest.Exchange{
+		Method: method, Path: path, Sent: []byte(body), Status: got.StatusCode, Header: got.Header, Body: []byte(got.text),
+	})
 }
 
 // raw is a request as it goes over the wire.

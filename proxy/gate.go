@@ -28,7 +28,7 @@ type Gate struct {
 	shop         *shop
 	passes       *token.Authority
 	verified     *token.Cache // verifies what passes has signed
-	jwks         []byte       // the public keys; nil when there are none
+	files        map[string]*keptFile
 	tickets      *token.Tickets
 	secret       []byte
 	redisTimeout time.Duration
@@ -107,9 +107,11 @@ func New(o Options) (*Gate, error) {
 	if g.verified, err = token.NewCache(o.Passes.Verifier, 0); err != nil {
 		errs = append(errs, err)
 	}
-	if g.jwks, err = o.Passes.JWKS(); err != nil {
+	jwks, err := o.Passes.JWKS()
+	if err != nil {
 		errs = append(errs, err)
 	}
+	g.files = keptFiles(o.Prefix, jwks)
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}

@@ -36,8 +36,8 @@ func (g *Gate) serveOwn(x *exchange, path string) {
 	x.room = g.rooms[name]
 	choices, known := endpoints[rest]
 	switch {
-	case path == jwksPath && g.jwks != nil:
-		choices = []endpoint{{http.MethodGet, (*exchange).serveJWKS}}
+	case g.files[path] != nil:
+		choices = []endpoint{{http.MethodGet, g.files[path].serve}}
 	case x.room == nil || !known || (hasRest && rest == ""):
 		x.decide(Refused, ReasonNotFound)
 		x.problem(newProblem(http.StatusNotFound, "not-found", "There is no such room or endpoint."))
