@@ -54,6 +54,9 @@ func (x *exchange) unanswered() {
 	if d.Ahead != nil {
 		v.Ahead, v.Position = *d.Ahead, *d.Position
 	}
+	if x.ticket != nil {
+		v.First = x.ticket.First
+	}
 	x.refuse(d, v, http.StatusTooManyRequests)
 }
 
@@ -148,7 +151,7 @@ func (x *exchange) pageFor(st queue.Standing, d statusDoc) page.View {
 		v.State = page.NotAccepted
 	}
 	if st.Place != 0 {
-		v.HoldFor = x.room.WaitingTimeout
+		v.HoldFor, v.First = x.room.WaitingTimeout, x.ticketOf(st).First
 	}
 	return v
 }
@@ -167,6 +170,9 @@ func pageState(st queue.Standing) page.State {
 	case queue.Ready, queue.Active:
 		return page.Ready
 	case queue.Ended, queue.Unknown:
+		if st.Why == queue.Left {
+			return page.Left
+		}
 		return page.Ended
 	}
 	switch st.Room.State {
@@ -189,7 +195,7 @@ func pageState(st queue.Standing) page.State {
 func (x *exchange) page(status int, v page.View) {
 	own := x.g.prefix + "/" + x.room.Name
 	v.Room, v.Posted = x.room.Name, x.isForm()
-	v.StatusURL, v.LeaveURL = own+"/status", own
+	v.StatusURL, v.EventsURL, v.JoinURL, v.LeaveURL = own+"/status", own+"/events", own+"/join", own
 	v.Message = x.room.settings().Message
 	if v.Here == "" {
 		v.Here = x.here()

@@ -47,6 +47,7 @@ func (x *visit) ticketOf(st queue.Standing) token.Ticket {
 	t := token.Ticket{
 		Visitor: st.Visitor, Place: st.Place, Generation: st.Room.Generation, Epoch: st.Room.Epoch,
 		Joined: st.Joined, Seen: st.Seen, Due: st.Due, Ahead: st.Ahead, Return: x.back, Named: x.named(st.Visitor),
+		First: max(st.Ahead, 0),
 	}
 	if old := x.ticket; old != nil && old.Visitor == t.Visitor && old.Place == t.Place {
 		if t.Seen == 0 { // no sign was recorded: what the ticket says still holds
@@ -58,6 +59,7 @@ func (x *visit) ticketOf(st queue.Standing) token.Ticket {
 		if t.Return == "" {
 			t.Return = old.Return
 		}
+		t.First = max(t.First, old.First)
 		if t.Joined.IsZero() {
 			t.Joined = old.Joined
 		}

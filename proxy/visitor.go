@@ -321,7 +321,7 @@ func (x *exchange) showStanding(st queue.Standing, query url.Values) {
 		x.forget()
 	}
 	v := x.pageFor(st, d)
-	v.Here, v.RefreshOff = x.wayBack(), query.Get("refresh") == "off"
+	v.Here, v.RefreshOff, v.Apart = x.wayBack(), query.Get("refresh") == "off", true
 	x.refuse(d, v, http.StatusTooManyRequests)
 }
 

@@ -68,7 +68,7 @@ func FuzzOpenTicket(f *testing.F) {
 			require.Zero(t, k)
 		}
 		want := token.Ticket{
-			Visitor: visitor, Place: place, Generation: generation, Epoch: epoch, Seen: seen, Due: due, Ahead: ahead, Return: back,
+			Visitor: visitor, Place: place, Generation: generation, Epoch: epoch, Seen: seen, Due: due, Ahead: ahead, First: max(ahead, 0), Return: back,
 			Named: flip%2 == 1,
 		}
 		if joined != 0 {

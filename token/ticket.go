@@ -16,6 +16,7 @@ import (
 const (
 	ticketVersion = 1
 	ticketNamed   = 1  // the flag of Ticket.Named
+	ticketFirst   = 2  // the flag of a ticket that knows Ticket.First
 	ticketMAC     = 16 // bytes of the HMAC that are kept: 128 bits
 	ticketHead    = 1 + ticketMAC
 	maxReturn     = 1024 // bytes of Ticket.Return
@@ -44,6 +45,10 @@ type Ticket struct {
 
 	// Ahead is the number of people in front as last shown, -1 when none was.
 	Ahead int64
+
+	// First is the number of people in front that was shown first, from which progress
+	// is measured; 0 when nobody was, and when it is not known.
+	First int64
 
 	// Return is where to go back to: a target on this site that starts with one
 	// slash, at most 1024 bytes; may be empty.
@@ -102,6 +107,9 @@ func (t *Tickets) Seal(room string, k Ticket) string {
 	for _, n := range [...]int64{k.Place, k.Generation, k.Epoch, k.joined(), k.Seen, k.Due, k.Ahead + 1} {
 		b = binary.AppendUvarint(b, uint64(n))
 	}
+	if k.First != 0 {
+		b = binary.AppendUvarint(b, uint64(k.First))
+	}
 	b = append(b, k.Return...)
 	body := b[ticketHead:]
 	mac := t.mac(room, body)
@@ -133,12 +141,16 @@ func (t *Tickets) Open(room, raw string) (Ticket, error) {
 // the same: the secret may have been used by a version that wrote otherwise.
 func decodeTicket(body []byte) (Ticket, error) {
 	flags, rest := body[0], body[1+visitorSize:]
-	if flags > ticketNamed {
+	if flags > ticketNamed|ticketFirst {
 		return Ticket{}, fmt.Errorf("%w: flags of ticket", ErrMalformed)
 	}
-	k := Ticket{Visitor: string(body[1 : 1+visitorSize]), Named: flags == ticketNamed}
+	k := Ticket{Visitor: string(body[1 : 1+visitorSize]), Named: flags&ticketNamed != 0}
 	var joined int64
-	for _, to := range [...]*int64{&k.Place, &k.Generation, &k.Epoch, &joined, &k.Seen, &k.Due, &k.Ahead} {
+	numbers := []*int64{&k.Place, &k.Generation, &k.Epoch, &joined, &k.Seen, &k.Due, &k.Ahead}
+	if flags&ticketFirst != 0 {
+		numbers = append(numbers, &k.First)
+	}
+	for _, to := range numbers {
 		n, size := binary.Uvarint(rest)
 		if size <= 0 || n > maxInteger {
 			return Ticket{}, fmt.Errorf("%w: number in ticket", ErrMalformed)
@@ -175,15 +187,18 @@ func (k Ticket) joined() int64 {
 }
 
 // flags is what a ticket says by yes or no.
-func (k Ticket) flags() byte {
+func (k Ticket) flags() (flags byte) {
 	if k.Named {
-		return ticketNamed
+		flags = ticketNamed
 	}
-	return 0
+	if k.First != 0 {
+		flags |= ticketFirst
+	}
+	return flags
 }
 
 func (k Ticket) check() error {
-	for _, n := range [...]int64{k.Place, k.Generation, k.Epoch, k.joined(), k.Seen, k.Due, k.Ahead + 1} {
+	for _, n := range [...]int64{k.Place, k.Generation, k.Epoch, k.joined(), k.Seen, k.Due, k.Ahead + 1, k.First} {
 		if !integer(n) {
 			return ErrMalformed
 		}

@@ -43,6 +43,8 @@ func TestOpenReturnsWhatWasSealed(t *testing.T) {
 		"as it is":            func(*token.Ticket) {},
 		"no number shown yet": func(k *token.Ticket) { k.Ahead = -1 },
 		"nobody in front":     func(k *token.Ticket) { k.Ahead = 0 },
+		"progress":            func(k *token.Ticket) { k.First = 512 },
+		"progress of a name":  func(k *token.Ticket) { k.First, k.Named = 1, true },
 		"of an identity":      func(k *token.Ticket) { k.Named = true },
 		"no return":           func(k *token.Ticket) { k.Return = "" },
 		"longest return":      func(k *token.Ticket) { k.Return = "/" + strings.Repeat("a", 1023) },
@@ -50,7 +52,7 @@ func TestOpenReturnsWhatWasSealed(t *testing.T) {
 		"never joined":        func(k *token.Ticket) { k.Joined = time.Time{} },
 		"only a visitor":      func(k *token.Ticket) { *k = token.Ticket{Visitor: visitor} },
 		"greatest numbers": func(k *token.Ticket) {
-			k.Place, k.Generation, k.Epoch, k.Seen, k.Due, k.Ahead = greatest, greatest, greatest, greatest, greatest, greatest-1
+			k.Place, k.Generation, k.Epoch, k.Seen, k.Due, k.Ahead, k.First = greatest, greatest, greatest, greatest, greatest, greatest-1, greatest
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -72,7 +74,7 @@ func TestTicketIsShortAndNeedsNoQuoting(t *testing.T) {
 	const greatest = 1<<53 - 1
 	raw := newTickets(t).Seal(room, token.Ticket{
 		Visitor: visitor, Place: greatest, Generation: greatest, Epoch: greatest, Joined: time.UnixMilli(greatest),
-		Seen: greatest, Due: greatest, Ahead: greatest - 1,
+		Seen: greatest, Due: greatest, Ahead: greatest - 1, First: greatest,
 	})
 	require.Regexp(t, `^[A-Za-z0-9_-]+$`, raw)
 	require.Less(t, len(raw), 200)
@@ -119,6 +121,8 @@ func TestSealOfAnImpossibleTicketIsEmpty(t *testing.T) {
 		"negative due":                func(k *token.Ticket) { k.Due = -1 },
 		"ahead under -1":              func(k *token.Ticket) { k.Ahead = -2 },
 		"ahead that wraps around":     func(k *token.Ticket) { k.Ahead = math.MaxInt64 },
+		"first under 0":               func(k *token.Ticket) { k.First = -1 },
+		"first beyond 2^53":           func(k *token.Ticket) { k.First = 1 << 53 },
 		"joined before 1970":          func(k *token.Ticket) { k.Joined = time.Unix(-1, 0) },
 	} {
 		k := sampleTicket()
@@ -206,7 +210,8 @@ func TestSealedContentThatIsNoTicketIsRefused(t *testing.T) {
 		Visitor: visitor, Place: 1, Generation: 2, Epoch: 3, Joined: time.UnixMilli(4).UTC(), Seen: 5, Due: 6, Ahead: 6, Return: "/a",
 	}, k)
 	for name, body := range map[string]string{
-		"a flag nobody knows":         "\x02" + visitor + numbers,
+		"a flag nobody knows":         "\x04" + visitor + numbers + "\x08",
+		"progress that is missing":    "\x02" + visitor + numbers,
 		"no number":                   "\x00" + visitor,
 		"a number too few":            "\x00" + visitor + numbers[1:],
 		"a number without an end":     "\x00" + visitor + numbers[1:] + "\x80",

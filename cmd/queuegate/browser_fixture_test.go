@@ -74,6 +74,7 @@ type tab struct {
 // fetched is one request of a tab.
 type fetched struct {
 	URL    string
+	Method string
 	Type   network.ResourceType
 	Status int64
 	Failed string // the browser's name of what went wrong
@@ -115,7 +116,7 @@ func (v *tab) note(event any) {
 	defer v.mu.Unlock()
 	switch e := event.(type) {
 	case *network.EventRequestWillBeSent:
-		f := &fetched{URL: e.Request.URL, Type: e.Type}
+		f := &fetched{URL: e.Request.URL, Method: e.Request.Method, Type: e.Type}
 		v.requests[e.RequestID] = f
 		v.order = append(v.order, f)
 	case *network.EventResponseReceived:
@@ -241,8 +242,24 @@ func (v *tab) history() []string {
 	return addresses
 }
 
+// streams are the streams that the tab has asked for so far.
+func (v *tab) streams() []fetched {
+	return slices.DeleteFunc(v.fetched(), func(f fetched) bool { return f.Type != network.ResourceTypeEventSource })
+}
+
+// awaitStream waits until the tab has asked for so many streams, the last of which
+// was answered.
+func (v *tab) awaitStream(n int) {
+	v.t.Helper()
+	eventually(v.t, fmt.Sprintf("%d streams", n), func() bool {
+		all := v.streams()
+		return len(all) >= n && all[len(all)-1].Status != 0
+	})
+}
+
 // sound asserts that the tab asked only the site, that nothing failed, and that the
-// pages themselves had one of the codes and everything else 200.
+// pages themselves, and the look at them, had one of the codes and everything else
+// 200. A stream ends with its page.
 func (v *tab) sound(site string, pages ...int64) {
 	v.t.Helper()
 	for _, f := range v.fetched() {
@@ -250,9 +267,11 @@ func (v *tab) sound(site string, pages ...int64) {
 			continue
 		}
 		require.True(v.t, strings.HasPrefix(f.URL, site+"/"), f.URL)
-		require.Empty(v.t, f.Failed, f.URL)
+		if f.Type != network.ResourceTypeEventSource {
+			require.Empty(v.t, f.Failed, f.URL)
+		}
 		switch {
-		case f.Type == network.ResourceTypeDocument:
+		case f.Type == network.ResourceTypeDocument, f.Method == http.MethodHead:
 			require.Contains(v.t, pages, f.Status, f.URL)
 		case f.Status != 0: // else it is still on its way
 			require.EqualValues(v.t, http.StatusOK, f.Status, f.URL)
@@ -377,6 +396,9 @@ func watchedTimers() chromedp.Action[chromedp.Void] {
 	})()`)
 }
 
+// noStreams makes a browser that knows no EventSource.
+func noStreams() chromedp.Action[chromedp.Void] { return onEveryPage("delete window.EventSource") }
+
 // wrongClock sets the page's clock off by so many hours.
 func wrongClock(hours int) chromedp.Action[chromedp.Void] {
 	return onEveryPage(fmt.Sprintf(`(() => {
@@ -397,8 +419,8 @@ type front struct {
 
 	mu        sync.Mutex
 	passed    []passage
-	fault     http.HandlerFunc // answers the status calls when set
-	noCookies bool             // no cookie gets through in either direction
+	faults    map[string]http.HandlerFunc // answer what a path ends with, in the gate's place
+	noCookies bool                        // no cookie gets through in either direction
 }
 
 // passage is a request that came by, and its answer.
@@ -411,7 +433,7 @@ func newFront(t *testing.T, g *gate) *front {
 	t.Helper()
 	to, err := url.Parse(g.url)
 	require.NoError(t, err)
-	f := &front{free: make(chan struct{})}
+	f := &front{free: make(chan struct{}), faults: map[string]http.HandlerFunc{}}
 	proxy := &httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.SetURL(to)
@@ -421,9 +443,9 @@ func newFront(t *testing.T, g *gate) *front {
 	}
 	f.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		f.mu.Lock()
-		fault, noCookies := f.fault, f.noCookies
+		fault, noCookies := f.faults[r.URL.Path[strings.LastIndex(r.URL.Path, "/"):]], f.noCookies
 		f.mu.Unlock()
-		if fault != nil && strings.HasSuffix(r.URL.Path, "/status") {
+		if fault != nil {
 			f.note(r, 0, 0)
 			fault(w, r)
 			return
@@ -462,11 +484,19 @@ func (f *front) passages(path string) []passage {
 	return found
 }
 
+// loads are the passages that load what is at a path.
+func (f *front) loads(path string) []passage {
+	return slices.DeleteFunc(f.passages(path), func(p passage) bool { return p.Method != http.MethodGet })
+}
+
 // fail makes every status call fail from now on; nil ends that.
-func (f *front) fail(by http.HandlerFunc) {
+func (f *front) fail(by http.HandlerFunc) { f.failAt("/status", by) }
+
+// failAt does the same with everything whose path ends in that.
+func (f *front) failAt(end string, by http.HandlerFunc) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.fault = by
+	f.faults[end] = by
 }
 
 // dropCookies makes all browsers behave as if they kept no cookies.

@@ -13,6 +13,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 //go:embed queue.html.tmpl
@@ -33,25 +34,15 @@ type parts struct {
 	markup, style, script string
 }
 
-// remark is a comment behind code.
-var remark = regexp.MustCompile(`(?m)\s+// [^'"\n]*$`)
-
-// thin takes the air out of the built-in script; none of its texts has any of
-// these.
-var thin = strings.NewReplacer(" === ", "===", " !== ", "!==", " && ", "&&", " || ", "||", " = ", "=", " + ", "+",
-	" < ", "<", " > ", ">", " ? ", "?", "function (", "function(", ") {", "){", "if (", "if(")
-
-func tightScript(script string) string {
-	return thin.Replace(remark.ReplaceAllString(compact(script), ""))
-}
-
-// tight takes the air out of the built-in style, where it means nothing.
-var tight = strings.NewReplacer(" {\n", "{", " { ", "{", ": ", ":", "; ", ";", ";\n", ";", ", ", ",", " }", "}")
+// builtIn are the style and the script that come with the page, as they are sent.
+var builtIn = sync.OnceValue(func() parts {
+	return parts{style: tight.Replace(compact(pageStyle)), script: tightScript(pageScript)}
+})
 
 // readParts returns the built-in parts, each replaced by the file of its name in
 // dir when there is one.
 func readParts(dir string) (parts, error) {
-	p := parts{name: "queue.html.tmpl", markup: pageTemplate, style: tight.Replace(compact(pageStyle)), script: tightScript(pageScript)}
+	p := parts{name: "queue.html.tmpl", markup: pageTemplate, style: builtIn().style, script: builtIn().script}
 	if dir == "" {
 		return p, nil
 	}

@@ -47,8 +47,8 @@ func TestTheLanguageFollowsTheBrowserUnlessItIsChosen(t *testing.T) {
 
 func TestThePageSpeaksKoreanAndJapanese(t *testing.T) {
 	for lang, wants := range map[string][]string{
-		"ko": {"콘서트 입장을 기다리고 있습니다", "대기 번호 342", "내 뒤에 기다리는 분 4,658명", "예상 대기 시간 약 10~15분", "순서는 30분 동안 유지됩니다"},
-		"ja": {"콘서트への入場をお待ちいただいています", "お客様の番号 342", "後ろにお待ちの方 4,658人", "予想待ち時間 約10~15分", "順番は30分間保たれます"},
+		"ko": {"콘서트 입장을 기다리고 있습니다", "나의 대기 순서 342", "내 뒤에 기다리는 분 4,658명", "예상 대기 시간 약 10~15분", "순서는 30분 동안 유지됩니다"},
+		"ja": {"콘서트への入場をお待ちいただいています", "現在の順番 342", "後ろにお待ちの方 4,658人", "予想待ち時間 約10〜15分", "順番は30分間保たれます"},
 	} {
 		v := waiting()
 		v.AcceptLanguage = lang

@@ -149,7 +149,7 @@ func load(dir, lang string) (*words, error) {
 // placeholders are what some texts are nothing without.
 var placeholders = map[string]string{
 	"number": "{n}", "short_minutes": "{n}", "short_hours": "{n}",
-	"hold": "{hold}", "checked": "{time}", "wait_title": "{wait}",
+	"hold": "{hold}", "turn_ends": "{hold}", "checked": "{time}", "wait_title": "{wait}",
 }
 
 // complete names every text that is missing.

@@ -39,8 +39,10 @@ const (
 	NotAccepted State = "not_accepted"
 	// Ready: it is the visitor's turn.
 	Ready State = "ready"
-	// Ended: the stay is over (expired, left, released); offers to join again.
+	// Ended: the stay is over (expired, released); offers to join again.
 	Ended State = "ended"
+	// Left: the visitor has given the place up; offers to join again.
+	Left State = "left"
 	// Ordering: this order was not passed on because another one with the same
 	// pass is at the shop.
 	Ordering State = "ordering"
@@ -49,8 +51,8 @@ const (
 )
 
 // final reports whether an open page never comes to this state: it is the answer
-// to an order alone, and is not in other pages.
-func (s State) final() bool { return s == Ordering || s == Used }
+// to a request alone, and is not in other pages.
+func (s State) final() bool { return s == Full || s == ShopDown || s == Ordering || s == Used }
 
 // unreachable is what the page calls Degraded without numbers.
 const unreachable State = "unreachable"
@@ -156,6 +158,9 @@ type View struct {
 	// four are shown only when NumbersKnown.
 	Position, Ahead, Behind, Waiting int64
 	NumbersKnown                     bool
+	// First is the number of people who were ahead when the visitor came, from
+	// which progress is measured. It is shown with the numbers; 0: nothing to show.
+	First int64
 
 	// Wait is the estimated time until it is the visitor's turn, shown as a
 	// range in words.
@@ -169,10 +174,15 @@ type View struct {
 	// HoldFor is how long a closed page keeps its place; zero says nothing of it.
 	HoldFor time.Duration
 
-	// StatusURL and LeaveURL are paths of this origin. Without a StatusURL the
-	// script loads the page again after Poll instead of asking; without a
-	// LeaveURL there is no leave button.
-	StatusURL, LeaveURL string
+	// StatusURL, EventsURL, JoinURL and LeaveURL are paths of this origin. Without
+	// a StatusURL the script loads the page again after Poll instead of asking;
+	// without an EventsURL it only asks; without a JoinURL joining again is left to
+	// the page that is loaded then; without a LeaveURL there is no leave button.
+	StatusURL, EventsURL, JoinURL, LeaveURL string
+	// Apart is set when Here may be answered by a shop that the gate does not stand
+	// in front of: the script looks for itself whether it answers before it goes
+	// there.
+	Apart bool
 	// Here is the path and query to load when it is the visitor's turn: the
 	// page's own, or the way back. It must begin with one slash; anything else
 	// (another origin, a scheme, over 2048 bytes) is not put into the page, which

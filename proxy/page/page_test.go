@@ -19,7 +19,7 @@ import (
 
 var states = []page.State{
 	page.Waiting, page.Paused, page.QueueAll, page.Degraded, page.Full, page.Crowded, page.Closed,
-	page.SoldOut, page.ShopDown, page.NotAccepted, page.Ready, page.Ended,
+	page.SoldOut, page.ShopDown, page.NotAccepted, page.Ready, page.Ended, page.Left,
 }
 
 func renderer(t *testing.T, o page.Options) *page.Renderer {
@@ -43,7 +43,7 @@ func waiting() page.View {
 		Position: 342, Ahead: 341, Behind: 4658, Waiting: 5000, NumbersKnown: true,
 		Wait: 12 * time.Minute, WaitKnown: true,
 		Poll: 3120 * time.Millisecond, HoldFor: 30 * time.Minute,
-		StatusURL: "/_queue/checkout/status", LeaveURL: "/_queue/checkout",
+		StatusURL: "/_queue/checkout/status", EventsURL: "/_queue/checkout/events", JoinURL: "/_queue/checkout/join", LeaveURL: "/_queue/checkout",
 		Here: "/order/item?id=7&c=a%20b+c", PageURL: "/_queue/checkout?return=%2Forder",
 		Checked: time.Date(2026, 5, 4, 14, 5, 32, 0, time.UTC),
 	}
@@ -122,7 +122,31 @@ func TestWaitingPage(t *testing.T) {
 	require.Contains(t, body, "<title>(15 min) Concert tickets</title>")
 	require.Contains(t, body, `href="mailto:help@example.com"`)
 	require.Regexp(t, `<p class="heard" id="said" role="status"></p>`, body, "the live region is empty at load")
-	require.Regexp(t, `id="moved-row" class="wide" hidden`, body, "no progress is claimed before the place moved")
+	require.Regexp(t, `id="moved-row" class="wide" hidden`, body, "nothing to measure from")
+}
+
+func TestProgressIsMeasuredFromTheFirstPlace(t *testing.T) {
+	for _, tt := range []struct {
+		first, ahead int64
+		bar, words   string
+	}{
+		{1341, 341, `max="1341" value="1000"`, "Moved up since you came 1,000 of 1,341 places"},
+		{341, 341, `max="341" value="0"`, "Moved up since you came 0 of 341 places"},
+		{1, 0, `max="1" value="1"`, "Moved up since you came 1 of 1 place"},
+		{0, 0, "", ""},
+		{12, 13, "", ""}, // never backwards
+	} {
+		v := waiting()
+		v.First, v.Ahead, v.Position = tt.first, tt.ahead, tt.ahead+1
+		body := render(t, page.Options{ShowNumbers: true}, v)
+		if tt.bar == "" {
+			require.NotContains(t, seen(t, body), "Moved up")
+			continue
+		}
+		require.Contains(t, body, `<progress id="progress" aria-labelledby="moved-name" `+tt.bar)
+		require.Contains(t, seen(t, body), tt.words)
+		require.NotContains(t, seen(t, render(t, page.Options{}, v)), "Moved up", "numbers are not wanted")
+	}
 }
 
 func TestEveryStateSaysItsOwnAndOnlyItsOwn(t *testing.T) {
@@ -147,6 +171,7 @@ func TestEveryStateSaysItsOwnAndOnlyItsOwn(t *testing.T) {
 		{page.NotAccepted, true, "What you sent has not reached the shop.", "(15 min) Gig", "Continue"},
 		{page.Ready, false, "It is your turn", "Your turn - Gig", "You are number"},
 		{page.Ended, false, "Your place in line has ended", "Ended - Gig", "You are number"},
+		{page.Left, false, "If you join again, you start at the end of the line. Join the line again", "Left - Gig", "Check now"},
 	}
 	seenStates := map[page.State]bool{}
 	for _, tt := range tests {
@@ -188,7 +213,6 @@ func TestAPageOfARoomWithoutALineSpeaksOfNobodyWaiting(t *testing.T) {
 	require.NotContains(t, seen(t, body), "people are waiting")
 	require.NotContains(t, seen(t, body), "line for")
 	require.Contains(t, body, "<title>No room - this shop</title>")
-	require.Contains(t, body, `"full":"No room - {shop}"`, "also what the script puts there")
 	require.Contains(t, seen(t, render(t, page.Options{}, page.View{State: page.Full})), "people are waiting")
 }
 
@@ -314,9 +338,10 @@ func TestPageWithoutJavaScriptRefreshesItself(t *testing.T) {
 	v.Poll = 0
 	require.Empty(t, refresh(t, render(t, page.Options{}, v)))
 
-	v = waiting()
-	v.State = page.Ended
-	require.Empty(t, refresh(t, render(t, page.Options{}, v)), "joining again is a decision")
+	for _, v.State = range []page.State{page.Ended, page.Left} {
+		v.Poll = time.Second
+		require.Empty(t, refresh(t, render(t, page.Options{}, v)), "joining again is a decision")
+	}
 }
 
 func TestPageThatStaysAsItIs(t *testing.T) {
@@ -391,7 +416,7 @@ func TestTargetOfAnotherOriginIsInert(t *testing.T) {
 	} {
 		t.Run(bad, func(t *testing.T) {
 			v := waiting()
-			v.Here, v.StatusURL, v.LeaveURL, v.PageURL = bad, bad, bad, bad
+			v.Here, v.StatusURL, v.EventsURL, v.JoinURL, v.LeaveURL, v.PageURL = bad, bad, bad, bad, bad, bad
 			for _, s := range states {
 				v.State = s
 				body := render(t, page.Options{}, v)
@@ -412,7 +437,7 @@ func TestInputIsEscapedEverywhere(t *testing.T) {
 		o := page.Options{Title: evil, Message: evil, Contact: evil, Footer: evil, ShowNumbers: true}
 		plain := render(t, page.Options{Title: "x", Message: "x", Contact: "x", Footer: "x", ShowNumbers: true}, waiting())
 		v := waiting()
-		v.Room, v.Here, v.StatusURL, v.LeaveURL = evil, "/"+evil, "/"+evil, "/"+evil
+		v.Room, v.Here, v.StatusURL, v.EventsURL, v.JoinURL, v.LeaveURL = evil, "/"+evil, "/"+evil, "/"+evil, "/"+evil, "/"+evil
 		v.PageURL = "/_queue/checkout?return=" + url.QueryEscape(evil)
 		body := render(t, o, v)
 		require.Equal(t, len(tags.FindAllString(scripts.ReplaceAllString(plain, ""), -1)), len(tags.FindAllString(scripts.ReplaceAllString(body, ""), -1)), "not one tag more")
@@ -477,7 +502,7 @@ func TestPageIsSmallAndAsksNobodyElse(t *testing.T) {
 		v.Here = "/order/item?" + strings.Repeat("a", 400)
 		v.PageURL = "/_queue/checkout?return=" + url.QueryEscape(v.Here)
 		for _, v.Language = range []string{"en", "ko", "ja"} {
-			require.Less(t, len(render(t, worst, v)), 30_000, "%s in %s", s, v.Language)
+			require.Less(t, len(render(t, worst, v)), 30<<10, "%s in %s", s, v.Language)
 		}
 	}
 }

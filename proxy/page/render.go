@@ -156,15 +156,17 @@ type model struct {
 	Languages []choice
 
 	State                        State
-	Room, StatusURL, LeaveURL    string
-	Here                         string
-	PollMS                       int64
-	Posted, Still                bool
+	Room, StatusURL, EventsURL   string
+	JoinURL, LeaveURL, Here      string
+	PollMS, First                int64
+	Posted, Still, Apart         bool
 	Refused, Unanswered          bool
 	Title                        string
 	NumberBefore, NumberAfter    string
 	Position                     string
 	HasNumbers, HasBehind        bool
+	Bar, Steps                   int64  // the progress
+	Moved                        string // the same in words, empty where there is none
 	Behind, WaitText, Hold       string
 	CheckedBefore, CheckedAfter  string
 	CheckedISO, CheckedText      string
@@ -223,6 +225,10 @@ type scriptWords struct {
 	Places       forms            `json:"places"`
 	LeaveConfirm string           `json:"leave_confirm"`
 	LeaveFailed  string           `json:"leave_failed"`
+	TurnEnds     string           `json:"turn_ends"`
+	TurnOver     string           `json:"turn_over"`
+	HoldSeconds  forms            `json:"hold_seconds"`
+	HoldMinutes  forms            `json:"hold_minutes"`
 	Told         string           `json:"told"`
 }
 
@@ -234,7 +240,8 @@ func (r *Renderer) model(v View) (*model, error) {
 	m := &model{
 		W: w, O: r.options, Contact: r.contact, Logo: r.logo, Style: r.style, Script: r.script, Nonce: rand.Text(),
 		State: v.State, Room: v.Room, Posted: v.Posted, Still: v.RefreshOff,
-		StatusURL: target(v.StatusURL), LeaveURL: target(v.LeaveURL), Here: target(v.Here),
+		StatusURL: target(v.StatusURL), EventsURL: target(v.EventsURL), JoinURL: target(v.JoinURL),
+		LeaveURL: target(v.LeaveURL), Here: target(v.Here), Apart: v.Apart, First: max(v.First, 0), Bar: 1,
 		PollMS:     max(v.Poll, 0).Milliseconds(),
 		HasNumbers: v.NumbersKnown && r.options.ShowNumbers,
 		HasBehind:  v.NumbersKnown && r.options.ShowNumbers && v.State != Degraded,
@@ -287,6 +294,10 @@ func (r *Renderer) numbers(m *model, v View, now state) {
 	if m.HasNumbers {
 		m.Position = w.number(position)
 		m.Behind = w.counted(w.People, max(v.Behind, 0))
+		if ahead := position - 1; v.First > 0 && v.First >= ahead {
+			m.Bar, m.Steps = v.First, v.First-ahead
+			m.Moved = fill(w.counted(w.Places, m.Bar), "{moved}", w.number(m.Steps))
+		}
 	}
 	title := now.Title
 	m.WaitText = w.WaitUnknown
@@ -325,7 +336,7 @@ func (r *Renderer) links(m *model, v View) {
 	if m.Still && m.StopRef != "" {
 		m.CheckHref = m.StopRef // stays the page that does not refresh
 	}
-	if v.Poll <= 0 || m.Still || m.State == Ended {
+	if v.Poll <= 0 || m.Still || m.State == Ended || m.State == Left {
 		return
 	}
 	seconds := int64(math.Ceil(max(v.Poll, minRefresh).Seconds()))
@@ -367,6 +378,7 @@ func (w *words) scriptTexts() (template.JS, error) {
 		Minutes: waitMinutes, Hours: waitHours, Told: w.Told,
 		Number: w.Number, People: w.People, Places: w.Places,
 		LeaveConfirm: w.LeaveConfirm, LeaveFailed: w.LeaveFailed,
+		TurnEnds: w.TurnEnds, TurnOver: w.TurnOver, HoldSeconds: w.HoldSeconds, HoldMinutes: w.HoldMinutes,
 	}
 	for name, st := range w.States {
 		if !name.final() {
@@ -415,19 +427,4 @@ func contactLink(text string) link {
 		}
 	}
 	return l
-}
-
-// compact drops indentation, empty lines and lines that are nothing but a
-// comment; the page is sent a hundred thousand times.
-func compact(source string) string {
-	var b strings.Builder
-	for line := range strings.Lines(source) {
-		line = strings.TrimSpace(line)
-		if line == "" || strings.HasPrefix(line, "//") || (strings.HasPrefix(line, "/*") && strings.HasSuffix(line, "*/")) {
-			continue
-		}
-		b.WriteString(line)
-		b.WriteByte('\n')
-	}
-	return b.String()
 }

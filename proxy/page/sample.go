@@ -8,7 +8,7 @@ import (
 // States are all states that a page can be asked for.
 func States() []State {
 	return []State{
-		Waiting, NotAccepted, Paused, QueueAll, Degraded, Full, Crowded, Closed, SoldOut, ShopDown, Ready, Ended, Ordering, Used,
+		Waiting, NotAccepted, Paused, QueueAll, Degraded, Full, Crowded, Closed, SoldOut, ShopDown, Ready, Ended, Left, Ordering, Used,
 		unreachable, cookieless,
 	}
 }
@@ -20,7 +20,7 @@ func States() []State {
 func Sample(s State, language string) View {
 	v := View{
 		State: s, Room: "sample", Language: language,
-		Position: 342, Ahead: 341, Behind: 4658, Waiting: 5000,
+		Position: 342, Ahead: 341, Behind: 4658, Waiting: 5000, First: 512,
 		NumbersKnown: slices.Contains([]State{Waiting, NotAccepted, Paused, QueueAll, Degraded}, s),
 		Wait:         12 * time.Minute, WaitKnown: s == Waiting || s == NotAccepted,
 		HoldFor: 30 * time.Minute, LeaveURL: "/",

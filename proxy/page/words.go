@@ -13,7 +13,7 @@ import (
 	"golang.org/x/text/message"
 )
 
-// words are all texts of the page in one language, with {shop}, {n}, {from},
+// words are all texts of the page in one language, with {shop}, {n}, {from}, {moved},
 // {wait}, {hold} and {time} where those belong. Each field is a key of
 // locales/*.json, and a locale must have them all.
 type words struct {
@@ -40,10 +40,13 @@ type words struct {
 	ShortHours      string          `json:"short_hours"`
 	ShortDay        string          `json:"short_day"`
 	Near            string          `json:"near"`
+	Slower          string          `json:"slower"`
 	Behind          string          `json:"behind"`
 	People          forms           `json:"people"`
 	Moved           string          `json:"moved"`
-	Places          forms           `json:"places"`
+	Places          forms           `json:"places"` // of all of them, {n}, so many {moved}
+	TurnEnds        string          `json:"turn_ends"`
+	TurnOver        string          `json:"turn_over"`
 	KeepOpen        string          `json:"keep_open"`
 	Hold            string          `json:"hold"`
 	HoldSeconds     forms           `json:"hold_seconds"`
@@ -64,6 +67,7 @@ type words struct {
 	Tell            string          `json:"tell"`
 	Told            string          `json:"told"`
 	Reconnecting    string          `json:"reconnecting"`
+	WayBlocked      string          `json:"way_blocked"`
 	Contact         string          `json:"contact"`
 
 	shop      string // the name of the shop
@@ -112,7 +116,7 @@ func (f forms) form(p plural.Form) string {
 
 // order is the order in which the states stand in the page.
 func order() []State {
-	return []State{Waiting, Paused, QueueAll, Degraded, unreachable, Full, Closed, SoldOut, ShopDown, Ready, Ended, Ordering, Used, cookieless}
+	return []State{Waiting, Paused, QueueAll, Degraded, unreachable, Full, Closed, SoldOut, ShopDown, Ready, Ended, Left, Ordering, Used, cookieless}
 }
 
 // named fills in the name of the shop.
