@@ -131,9 +131,10 @@ type Admin struct {
 	Listen string `yaml:"listen"`
 	// Token is the bearer token; required unless Listen is loopback.
 	Token Secret `yaml:"token"`
-	// Allow are the CIDRs that may connect, by real peer; empty means all.
+	// Allow are the CIDRs that are answered, by real peer; empty means all. The
+	// probes answer everybody.
 	Allow []string `yaml:"allow"`
-	// Pprof serves the Go profiles.
+	// Pprof serves the Go profiles at /debug/pprof/.
 	Pprof bool `yaml:"pprof"`
 }
 

@@ -8,8 +8,6 @@ import "reflect"
 // the gate does not do. Whoever builds the feature deletes its line.
 func unsupported() map[string]string {
 	return map[string]string{
-		"admin.allow":      "admin access by address",
-		"admin.pprof":      "Go profiles on the admin listener",
 		"rooms[].upstream": "a shop of its own for a room",
 		"rooms[].shadow":   "shadow mode",
 	}

@@ -250,3 +250,24 @@ func TestAFileThatContradictsLiveValuesStopsNoRoom(t *testing.T) {
 	turn(t, line)
 	require.Equal(t, other.Settings(), line.Settings())
 }
+
+func TestEveryValueTellsWhereItComesFrom(t *testing.T) {
+	line := newLine(t, queuetest.Embedded(t), func(o *queue.Options) { o.Limits = queue.Limits{Slots: 5, PerMinute: 600, Burst: 10} })
+	c := change(t, line, "ana", set{queue.SettingPerMinute: "120", queue.SettingStock: "40", queue.SettingSession: "2h"}).InForce()
+	from := func(name queue.Setting) queue.InForce { return c[name] }
+	require.Equal(t, queue.InForce{Value: "5", Origin: queue.FromFile, File: "5"}, from(queue.SettingSlots))
+	require.Equal(t, queue.FromLive, from(queue.SettingPerMinute).Origin)
+	require.Equal(t, "600", from(queue.SettingPerMinute).File)
+	require.Equal(t, "ana", from(queue.SettingPerMinute).Live.By)
+	require.Equal(t, queue.InForce{Value: "2", Origin: queue.Derived, File: "10"}, from(queue.SettingBurst), "one second of the new rate")
+	require.Equal(t, "40", from(queue.SettingStock).Value)
+	require.Empty(t, from(queue.SettingStock).File)
+
+	other := newLine(t, queuetest.Embedded(t), func(o *queue.Options) { o.SessionMax = time.Hour })
+	bent := other.Controls()
+	bent.Live = map[queue.Setting]queue.Live{queue.SettingSession: {Value: "2h", By: "ana"}}
+	got := bent.InForce()[queue.SettingSession]
+	require.Equal(t, "1h0m0s", got.Value)
+	require.Equal(t, queue.Derived, got.Origin, "the file that came later allows no more")
+	require.Equal(t, "2h", got.Live.Value)
+}

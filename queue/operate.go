@@ -33,7 +33,7 @@ func (l *Line) Admit(ctx context.Context, by string, count int64) (admitted int6
 		return 0, err
 	}
 	if count < 1 || count > MostAdmitted {
-		return 0, fmt.Errorf("%w: count must be from 1 to %d (got %d)", ErrSetting, MostAdmitted, count)
+		return 0, &SettingError{Setting: "count", Problem: fmt.Sprintf("must be from 1 to %d (got %d)", MostAdmitted, count)}
 	}
 	ctx, cancel := context.WithTimeout(ctx, tickTimeout)
 	defer cancel()

@@ -67,7 +67,7 @@ func TestTheOperatorLetsInMoreThanOneCallCan(t *testing.T) {
 	for _, count := range []int64{0, -1, queue.MostAdmitted + 1} {
 		_, err := line.Admit(t.Context(), "ana", count)
 		require.ErrorIs(t, err, queue.ErrSetting)
-		require.ErrorContains(t, err, "count must be from 1 to 10000")
+		require.ErrorContains(t, err, "count: must be from 1 to 10000")
 	}
 	_, err := line.Admit(t.Context(), "", 1)
 	require.ErrorContains(t, err, "By must say")

@@ -33,6 +33,17 @@ const (
 // message names the setting and the remedy.
 var ErrSetting = errors.New("queue: the change cannot be made")
 
+// SettingError is what is wrong with one setting of a Change; it wraps ErrSetting.
+type SettingError struct {
+	Setting Setting
+	Problem string // what it must be, and what it is
+}
+
+func (e *SettingError) Error() string { return fmt.Sprintf("%v: %s: %s", ErrSetting, e.Setting, e.Problem) }
+
+// Unwrap is ErrSetting.
+func (e *SettingError) Unwrap() error { return ErrSetting }
+
 // Settings are the values of a room in force.
 type Settings struct {
 	State          RoomState
@@ -53,12 +64,10 @@ func (o Options) fileValues() values {
 	if o.QueueAll {
 		state = QueueAll
 	}
-	return values{
-		SettingState: string(state), SettingSlots: strconv.FormatInt(o.Limits.Slots, 10),
-		SettingPerMinute: strconv.FormatInt(o.Limits.PerMinute, 10), SettingBurst: strconv.FormatInt(o.Limits.Burst, 10),
-		SettingSession: o.Session.String(), SettingSessionMax: o.SessionMax.String(),
-		SettingDisableRenewal: strconv.FormatBool(o.DisableRenewal), SettingMessage: o.Message,
-	}
+	return Settings{
+		State: state, Limits: o.Limits, Session: o.Session, SessionMax: o.SessionMax, DisableRenewal: o.DisableRenewal,
+		Message: o.Message,
+	}.values()
 }
 
 // settings reads texts, each of them and all together.
@@ -74,7 +83,7 @@ func (v values) settings() (Settings, error) {
 		s.Stock = new(r.count(SettingStock))
 	}
 	for name := range v {
-		if !slices.Contains(allSettings(), name) {
+		if !slices.Contains(AllSettings(), name) {
 			r.fail(name, "there is no such setting")
 		}
 	}
@@ -104,7 +113,8 @@ func unshowable(r rune) bool {
 	return unicode.IsControl(r) && r != '\n' && r != '\r' && r != '\t'
 }
 
-func allSettings() []Setting {
+// AllSettings lists the settings there are.
+func AllSettings() []Setting {
 	return []Setting{
 		SettingState, SettingSlots, SettingPerMinute, SettingBurst, SettingSession, SettingSessionMax,
 		SettingDisableRenewal, SettingMessage, SettingStock,
@@ -118,7 +128,7 @@ type reader struct {
 }
 
 func (r *reader) fail(name Setting, format string, args ...any) {
-	r.errs = append(r.errs, fmt.Errorf("%w: %s: %s", ErrSetting, name, fmt.Sprintf(format, args...)))
+	r.errs = append(r.errs, &SettingError{Setting: name, Problem: fmt.Sprintf(format, args...)})
 }
 
 func (r *reader) count(name Setting) int64 {

@@ -43,6 +43,10 @@ func lowers(ahead, shown int64) bool {
 	return ahead < shown && (shown <= 100 || ahead <= shown-shown/100)
 }
 
+// WaitFor estimates how long somebody with so many people ahead waits; false when
+// there is no ground for a number.
+func (r Room) WaitFor(ahead int64) (time.Duration, bool) { return wait(ahead, r) }
+
 // wait estimates the time until the one with so many people ahead is admitted:
 // they move at the measured flow, or before there is a measure at the configured
 // rate where nothing but the rate holds them back, while those ahead thin out by the measured share a second. False when

@@ -46,12 +46,13 @@ func serve(ctx context.Context, c *config.Config, log *slog.Logger, listening fu
 	defer parts.close()
 
 	var server *proxy.Server
-	probes := admin.New(admin.Options{
-		Version: version, Pages: parts.gate.Pages(), Token: c.Admin.Token.Reveal(),
-		Ready: func() admin.Readiness { return readiness(c, parts, server.Draining()) },
-	})
+	operators, err := adminOptions(c, parts, log)
+	if err != nil {
+		return usageError{err}
+	}
+	operators.Ready = func() admin.Readiness { return readiness(c, parts, server.Draining()) }
 	server, err = proxy.NewServer(proxy.ServerOptions{
-		Listen: c.Listen, AdminListen: c.Admin.Listen, Public: parts.gate, Admin: probes,
+		Listen: c.Listen, AdminListen: c.Admin.Listen, Public: parts.gate, Admin: admin.New(operators),
 		Certificate: parts.cert, H2C: c.H2C,
 		Stopping: parts.gate.CloseStreams, DrainDelay: c.Shutdown.DrainDelay, Grace: c.Shutdown.Grace, Log: log,
 	})

@@ -13,7 +13,9 @@ import (
 
 func ask(h http.Handler, method, target string) *httptest.ResponseRecorder {
 	w := httptest.NewRecorder()
-	h.ServeHTTP(w, httptest.NewRequest(method, target, nil))
+	r := httptest.NewRequest(method, target, nil)
+	r.Host = "localhost:9090"
+	h.ServeHTTP(w, r)
 	return w
 }
 

@@ -26,6 +26,7 @@ func previews(t *testing.T, token string) http.Handler {
 
 func look(h http.Handler, target, authorization string) *httptest.ResponseRecorder {
 	w, r := httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, target, nil)
+	r.Host = "localhost:9090"
 	r.Header.Set("Authorization", authorization)
 	h.ServeHTTP(w, r)
 	return w

@@ -150,13 +150,9 @@ func (c *Contract) response(t testing.TB, x Exchange, what string) (object, stri
 		path, method = "/auth", "get" // of any method, and with the target behind it
 	}
 	paths := c.root["paths"].(object)
-	if _, exact := paths[path]; !exact {
-		room, rest, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
-		path = strings.TrimSuffix("/{room}/"+rest, "/")
-		if _, known := paths[path]; !known || room == "" {
-			require.Equal(t, 404, x.Status, what)
-			return c.at("/components/responses/Problem")
-		}
+	if path = described(paths, path); path == "" {
+		require.Equal(t, 404, x.Status, what)
+		return c.at("/components/responses/Problem")
 	}
 	item := under("/paths", path)
 	if method == "head" {
@@ -184,6 +180,23 @@ func (c *Contract) response(t testing.TB, x Exchange, what string) (object, stri
 	require.NotNil(t, response, "a status that is not described: %s", what)
 	c.show(at)
 	return response, place
+}
+
+// described is how the description writes a path, with names in braces for what
+// differs; empty when it does not know it.
+func described(paths object, path string) string {
+	if _, exact := paths[path]; exact {
+		return path
+	}
+	words := strings.Split(path, "/")
+	for _, known := range slices.Sorted(maps.Keys(paths)) {
+		if slices.EqualFunc(strings.Split(known, "/"), words, func(k, w string) bool {
+			return k == w || strings.HasPrefix(k, "{") && w != ""
+		}) {
+			return known
+		}
+	}
+	return ""
 }
 
 func (c *Contract) header(t testing.TB, response object, place, name string, values []string, what string) {

@@ -1,0 +1,31 @@
+package main
+
+import (
+	"fmt"
+	"log/slog"
+
+	"github.com/queuegate/queuegate/config"
+	"github.com/queuegate/queuegate/proxy/admin"
+)
+
+// adminOptions maps the configuration to what the admin listener needs, but for
+// readiness.
+func adminOptions(c *config.Config, parts *built, log *slog.Logger) (admin.Options, error) {
+	allow, err := prefixes(c.Admin.Allow)
+	if err != nil {
+		return admin.Options{}, fmt.Errorf("admin.allow: %w", err)
+	}
+	o := admin.Options{
+		Version: version, Pages: parts.gate.Pages(), Token: c.Admin.Token.Reveal(), Allow: allow, Pprof: c.Admin.Pprof, Log: log,
+	}
+	for _, r := range c.Rooms {
+		room := admin.Room{Name: r.Name, Method: r.QueueingMethod, Suspended: r.Suspended}
+		for _, l := range parts.lines {
+			if l.room == r.Name {
+				room.Line = l.line
+			}
+		}
+		o.Rooms = append(o.Rooms, room)
+	}
+	return o, nil
+}
