@@ -37,25 +37,25 @@ func healthcheckCommand(p process) *cobra.Command {
 		default:
 			listen = lookup(p.environ, "QUEUEGATE_ADMIN_LISTEN", config.Default().Admin.Listen)
 		}
-		url, err := healthURL(listen)
+		url, err := adminURL(listen)
 		if err != nil {
-			return usageError{err}
+			return usageError{fmt.Errorf("queuegate healthcheck: %w", err)}
 		}
-		return askHealth(cmd.Context(), url)
+		return askHealth(cmd.Context(), url+"/healthz")
 	}
 	return cmd
 }
 
-// healthURL turns a listen address into the URL to ask from the same machine.
-func healthURL(listen string) (string, error) {
+// adminURL turns an address to listen on into the URL to ask from the same machine.
+func adminURL(listen string) (string, error) {
 	host, port, err := net.SplitHostPort(listen)
 	if err != nil {
-		return "", fmt.Errorf("queuegate healthcheck: admin address %q: want host:port", listen)
+		return "", fmt.Errorf("admin address %q: want host:port", listen)
 	}
 	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
 		host = "127.0.0.1"
 	}
-	return "http://" + net.JoinHostPort(host, port) + "/healthz", nil
+	return "http://" + net.JoinHostPort(host, port), nil
 }
 
 func askHealth(ctx context.Context, url string) error {

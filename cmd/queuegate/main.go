@@ -25,9 +25,11 @@ const (
 
 // process is what a command may use of the operating system.
 type process struct {
-	environ []string
-	stdout  io.Writer
-	stderr  io.Writer
+	environ  []string
+	stdin    io.Reader
+	terminal bool // somebody sits at stdin
+	stdout   io.Writer
+	stderr   io.Writer
 }
 
 // usageError marks what exits with exitUsage.
@@ -37,9 +39,21 @@ func (e usageError) Unwrap() error { return e.error }
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	code := run(ctx, os.Args[1:], process{environ: os.Environ(), stdout: os.Stdout, stderr: os.Stderr})
+	code := run(ctx, os.Args[1:], process{
+		environ: os.Environ(), stdin: os.Stdin, terminal: isTerminal(os.Stdin), stdout: os.Stdout, stderr: os.Stderr,
+	})
 	stop()
 	os.Exit(code)
+}
+
+// isTerminal tells whether somebody may sit at a file; at the null device nobody does.
+func isTerminal(f *os.File) bool {
+	info, err := f.Stat()
+	if err != nil || info.Mode()&os.ModeCharDevice == 0 {
+		return false
+	}
+	null, err := os.Stat(os.DevNull)
+	return err != nil || !os.SameFile(info, null)
 }
 
 // run is the whole program; only main exits.

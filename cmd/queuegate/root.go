@@ -25,21 +25,27 @@ func newRoot(p process) *cobra.Command {
 	root.SetErr(p.stderr)
 	root.SetVersionTemplate("queuegate {{.Version}}\n")
 	root.AddCommand(serveCommand(p), demoCommand(p), checkCommand(p), explainCommand(p), configCommand(p), keygenCommand(p),
-		healthcheckCommand(p), versionCommand(p))
+		roomsCommand(p), healthcheckCommand(p), versionCommand(p))
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return usageError{fmt.Errorf("queuegate %s: %w (queuegate %[1]s --help)", cmd.Name(), err)}
+		return usageError{fmt.Errorf("%s: %w (%[1]s --help)", cmd.CommandPath(), err)}
 	})
-	for _, cmd := range append(root.Commands(), root) {
-		cmd.Args = usageArgs(cmd.Args)
-	}
+	strict(root)
 	return root
+}
+
+// strict makes wrong arguments of a command, and of all below it, a usage error.
+func strict(cmd *cobra.Command) {
+	cmd.Args = usageArgs(cmd.Args)
+	for _, below := range cmd.Commands() {
+		strict(below)
+	}
 }
 
 // usageArgs makes wrong arguments a usage error.
 func usageArgs(check cobra.PositionalArgs) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if err := check(cmd, args); err != nil {
-			return usageError{fmt.Errorf("queuegate: %w (see queuegate --help)", err)}
+			return usageError{fmt.Errorf("queuegate: %w (see %s --help)", err, cmd.CommandPath())}
 		}
 		return nil
 	}

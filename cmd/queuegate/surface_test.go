@@ -62,14 +62,18 @@ func (s *surface) commands() {
 		s.printf("# queuegate %s\n\n%s\n", strings.Join(append(args, "--help"), " "), out)
 		return string(out)
 	}
-	_, list, found := strings.Cut(help(), "Available Commands:\n")
-	require.True(s.t, found)
-	list, _, _ = strings.Cut(list, "\n\n")
-	for line := range strings.Lines(list) {
-		if name := strings.Fields(line)[0]; name != "help" && name != "completion" { // cobra's own
-			help(name)
+	var all func(above []string, text string)
+	all = func(above []string, text string) {
+		_, list, _ := strings.Cut(text, "Available Commands:\n")
+		list, _, _ = strings.Cut(list, "\n\n")
+		for line := range strings.Lines(list) {
+			if name := strings.Fields(line)[0]; name != "help" && name != "completion" { // cobra's own
+				below := append(slices.Clone(above), name)
+				all(below, help(below...))
+			}
 		}
 	}
+	all(nil, help())
 }
 
 // exitCodes writes how runs end.
@@ -83,6 +87,8 @@ func (s *surface) exitCodes() {
 		"", "help", "version", "keygen", "check -c GOOD", "config -c GOOD", "config --defaults", "config --env",
 		"healthcheck --admin 127.0.0.1:1", "check -c BAD", "config -c BAD", "serve -c BAD", "serve -c nosuch.yaml",
 		"demo --crowd -1", "nosuch", "check --nosuch", "version extra",
+		"rooms", "rooms list --admin 127.0.0.1:1", "rooms nosuch", "rooms show", "rooms set checkout", "rooms set checkout paused",
+		"rooms list -o yaml", "rooms list --admin nonsense", "rooms admit checkout many", "rooms reset checkout", "rooms list -c BAD",
 	} {
 		args := strings.Fields(strings.NewReplacer("GOOD", good, "BAD", bad).Replace(line))
 		cmd := exec.Command(binary(s.t), args...)
