@@ -5,6 +5,7 @@ import (
 	"html/template"
 	"maps"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -33,7 +34,7 @@ type indexed struct {
 
 // preview shows the page of a room as it looks in a state and a language, and
 // without a state the list of all there are. Nothing in a page shown asks for
-// anything.
+// anything by itself, and every link leads back to it.
 func preview(o Options) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		q := r.URL.Query()
@@ -52,6 +53,8 @@ func preview(o Options) http.HandlerFunc {
 		}
 		view := page.Sample(page.State(q.Get("state")), q.Get("lang"))
 		view.AcceptLanguage = r.Header.Get("Accept-Language")
+		view.PageURL = "/preview?" + url.Values{"room": {q.Get("room")}, "state": {q.Get("state")}}.Encode()
+		view.Here = view.PageURL
 		rendered, err := renderer.Render(view)
 		if err != nil {
 			refuse(w, http.StatusNotFound, "not-found", "There is no such state; GET /preview lists them: "+err.Error())

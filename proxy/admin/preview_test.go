@@ -3,6 +3,7 @@ package admin_test
 import (
 	"net/http"
 	"net/http/httptest"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -46,6 +47,12 @@ func TestPreviewShowsEveryStateInEveryLanguage(t *testing.T) {
 			require.Contains(t, got.Body.String(), `<html lang="`+lang+`"`)
 			require.Contains(t, got.Header().Get("Content-Security-Policy"), "script-src 'nonce-")
 			require.NotContains(t, got.Body.String(), "data-status-url", "it asks for nothing")
+			require.NotContains(t, got.Body.String(), "http-equiv", "nor loads itself")
+			require.Equal(t, 2, strings.Count(got.Body.String(), `<button name="lang"`), "the other languages are a click away")
+			require.Contains(t, got.Body.String(), `<input type="hidden" name="state" value="`+string(s)+`">`)
+			for _, m := range regexp.MustCompile(` (?:href|action)="([^"]*)"`).FindAllStringSubmatch(got.Body.String(), -1) {
+				require.True(t, m[1] == "/preview" || strings.HasPrefix(m[1], "/preview?") || strings.HasPrefix(m[1], "data:image"), m[1])
+			}
 		}
 	}
 	require.Equal(t, "ko", look(h, "/preview?room=korean&state=waiting", "").Header().Get("Content-Language"))

@@ -186,14 +186,15 @@ type choice struct {
 // parameter is one of the query of an address.
 type parameter struct{ Name, Value string }
 
-// When is the attribute of a part that is seen in the states named only.
+// When is the attribute of a part that is seen in the states named only. States
+// that an open page never comes to stand in it when they are this page's.
 func (m *model) When(states string) template.HTMLAttr {
-	for _, s := range strings.Fields(states) {
-		if State(s) == m.State {
-			return attr("data-when", states)
-		}
+	names := slices.DeleteFunc(strings.Fields(states), func(s string) bool { return State(s).final() && State(s) != m.State })
+	a := attr("data-when", strings.Join(names, " "))
+	if !slices.Contains(names, string(m.State)) {
+		a += " hidden"
 	}
-	return attr("data-when", states) + " hidden"
+	return a
 }
 
 // shown is one state's text and whether it is the one to be seen.
