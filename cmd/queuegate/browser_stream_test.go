@@ -205,6 +205,7 @@ func wayInIsBlocked(t *testing.T, b *chromium) {
 	v.await("and blinks", `document.title === "Your turn - this shop"`)
 	require.Contains(t, look[string](v, `document.querySelector("#icon").href`), "e5484d")
 	require.True(t, look[bool](v, visible("#continue")), "there is a way in by hand")
+	v.accessible("at one's turn")
 	v.shoot("turn-blocked")
 
 	// Each look at the clock is most of a second.

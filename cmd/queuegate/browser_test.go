@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -437,6 +438,7 @@ func offlineAndBack(t *testing.T, b *chromium) {
 	s.awaitPolls(t, 1)
 	v.do(offline(true))
 	v.await("the page says that it is reconnecting", visible("#reconnecting"))
+	v.accessible("offline")
 	asked := holdTimers(v, s)
 	v.do(offline(false))
 	s.awaitPolls(t, asked+1)
@@ -552,15 +554,22 @@ func redisAway(t *testing.T, b *chromium) {
 }
 
 // accessible has axe, which knows what assistive technology stumbles over, look at
-// the page in every state and language, by day or by night.
+// the page in every state and language, by day or by night. One language is read
+// from right to left.
 func accessible(t *testing.T, b *chromium) {
-	axe, err := os.ReadFile("../../proxy/page/testdata/axe-core/axe.min.js")
+	dir := t.TempDir()
+	english, err := os.ReadFile("../../proxy/page/locales/en.json")
 	require.NoError(t, err)
-	s := newScene(t, room(ample))
-	v := b.visitor(t, onEveryPage(string(axe)))
+	persian := strings.NewReplacer(`"lang": "en"`, `"lang": "fa"`, `"dir": "ltr"`, `"dir": "rtl"`, `"name": "English"`, `"name": "فارسی"`).Replace(string(english))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "fa.json"), []byte(persian), 0o600))
+	s := newScene(t, room(ample+fmt.Sprintf(", page: {languages: [en, ko, ja, fa], locales: %q, message: Doors at seven., contact: help@shop.example}", dir)))
+	v := b.visitor(t, onEveryPage(axe(t)))
 	night := false
-	for _, lang := range []string{"en", "ko", "ja"} {
+	for _, lang := range []string{"en", "ko", "ja", "fa"} {
 		for _, state := range queuepage.States() {
+			if lang == "fa" && state != queuepage.Waiting {
+				continue // the same texts from the other side
+			}
 			scheme := map[bool]string{false: "light", true: "dark"}[night]
 			night = !night
 			v.do(call(emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
@@ -574,9 +583,26 @@ func accessible(t *testing.T, b *chromium) {
 			}
 		}
 	}
+	v.click(`button[value="ko"]`)
+	v.await("the language is a click away, also in a preview", `document.documentElement.lang === "ko"`)
 	// It does find what is wrong.
 	v.run(`document.querySelector("h1").style.color = "#eee"; document.documentElement.lang = ""`)
 	require.Contains(t, await[string](v, findings), "html-has-lang")
+}
+
+// axe is the source of axe.
+func axe(t *testing.T) string {
+	t.Helper()
+	source, err := os.ReadFile("../../proxy/page/testdata/axe-core/axe.min.js")
+	require.NoError(t, err)
+	return string(source)
+}
+
+// accessible asserts that axe finds nothing in the page as it stands.
+func (v *tab) accessible(what string) {
+	v.t.Helper()
+	v.run(axe(v.t))
+	require.Empty(v.t, await[string](v, findings), what)
 }
 
 // findings is a script: what axe finds in the page, empty when it is nothing.

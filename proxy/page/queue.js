@@ -135,7 +135,7 @@
     beep.start();
     beep.stop(sound.currentTime + 0.4);
     try {
-      if (document.visibilityState === 'hidden') { new Notification(text, { body: words.shop }); }
+      if (document.hidden) { new Notification(text, { body: words.shop }); }
     } catch (e) { /* not allowed, or not here */ }
   }
 
@@ -487,7 +487,7 @@
   // Asks at once, or a second after the last time when that is later: whoever
   // comes back must not wait out a delay that was meant for nobody looking.
   function wake() {
-    if (document.visibilityState === 'hidden' || busy) { return; }
+    if (document.hidden || busy) { return; }
     const pause = asked + 1000 - clock();
     if (pause > 0) { later(pause, true); } else { poll(); }
   }
