@@ -464,6 +464,9 @@ func (m *modelRoom) join(visitor string, highest int64) modelAnswer {
 	if answer := m.standing(visitor); answer.state != queue.Unknown {
 		return answer
 	}
+	if end, ok := m.ends[visitor]; ok {
+		m.last = max(m.last, end.place)
+	}
 	unproven := m.limits.Slots == 0 || int64(len(m.unproven)) < max(1, m.limits.Slots/4)
 	waiters := int64(len(m.fresh))
 	if len(m.waiting) == 0 && m.affordable() > waiters && unproven && m.roomFor(waiters+1) {

@@ -40,8 +40,13 @@ local function new_place(visitor, places, dues)
   return in_line('away', place, ahead, due)
 end
 
-local function newcomer(visitor, places, dues)
+-- newcomer gives a place, or the pass at once, to somebody whose last stay, if there
+-- was one, ended as `record` says: no place may be below one of the visitor's that
+-- has ended, also where Redis lost the sequence and its clock went back.
+local function newcomer(visitor, record, places, dues)
   if room.state == 'closed' or room.state == 'sold_out' then return refused(room.state) end
+  local stay = read_end(record, 0)
+  if stay then room.last = math.max(room.last, stay.place) end
   if at_once() then
     grant(visitor, next_place())
     redis.call('SADD', UNPROVEN, visitor)
@@ -59,11 +64,12 @@ for from = 2, #ARGV, PAGE do
   local page, places, dues = {}, {}, {}
   for i = from, math.min(from + PAGE - 1, #ARGV) do page[#page + 1] = ARGV[i] end
   local leases, parts = find(page)
+  local ends = ended_n > 0 and redis.call('HMGET', ENDS, unpack(page)) or {}
   for i = 1, #page do
     local visitor = page[i]
     if not told[visitor] then -- twice in one call is one newcomer
       local known = parts[i] or leases[i] and (hold_on(visitor, lease_of(visitor)) or where(visitor))
-      told[visitor] = known and standing(visitor) or newcomer(visitor, places, dues)
+      told[visitor] = known and standing(visitor) or newcomer(visitor, ends[i], places, dues)
     end
     answers[#answers + 1] = told[visitor]
   end
