@@ -50,6 +50,9 @@ type Options struct {
 	MaxWaiting     int64         // beyond it newcomers get no place; 0 means unbounded
 
 	Log *slog.Logger // nothing is logged when nil
+	// Observe is told of each call of a script that was sent, by name, and must not
+	// take long; nobody is when nil.
+	Observe func(script string, took time.Duration, err error)
 }
 
 func (o Options) withDefaults() Options {
@@ -79,6 +82,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Observe == nil {
+		o.Observe = func(string, time.Duration, error) {}
 	}
 	return o
 }

@@ -56,21 +56,32 @@ var admitLua string
 //go:embed lua/reset.lua
 var resetLua string
 
-// scripts are the compiled operations of a room; each is the common part and its
-// own file. The server keeps them by hash: an unknown hash (a restart, a failover,
+//go:embed lua/tally.lua
+var tallyLua string
+
+// scripts are the compiled operations of a room; each but tally is the common part
+// and its own file. The server keeps them by hash: an unknown hash (a restart, a failover,
 // SCRIPT FLUSH) costs one more round trip inside the same call.
 type scripts struct {
-	join, touch, claim, renew, finish, move, tick, heal, configure, admit, reset *redis.Script
+	join, touch, claim, renew, finish, move, tick, heal, configure, admit, reset, tally script
+}
+
+// script is one of them and the name it is counted under.
+type script struct {
+	name string
+	*redis.Script
 }
 
 func newScripts() scripts {
-	script := func(body string) *redis.Script {
-		return redis.NewScript(roomLua + peopleLua + slotsLua + answersLua + body)
+	named := func(name, body string) script {
+		return script{name, redis.NewScript(roomLua + peopleLua + slotsLua + answersLua + body)}
 	}
 	return scripts{
-		join: script(joinLua), touch: script(touchLua), claim: script(claimLua), renew: script(renewLua),
-		finish: script(finishLua), move: script(moveLua), tick: script(tickLua), heal: script(healLua), configure: script(configureLua),
-		admit: script(admitLua), reset: script(resetLua),
+		join: named("join", joinLua), touch: named("touch", touchLua), claim: named("claim", claimLua),
+		renew: named("renew", renewLua), finish: named("finish", finishLua), move: named("move", moveLua),
+		tick: named("tick", tickLua), heal: named("heal", healLua), configure: named("configure", configureLua),
+		admit: named("admit", admitLua), reset: named("reset", resetLua),
+		tally: script{"tally", redis.NewScript(tallyLua)},
 	}
 }
 
@@ -131,7 +142,7 @@ type reply struct {
 
 // run calls one script with a context of its own: a visitor who hangs up must
 // not break a connection that others share.
-func (l *Line) run(ctx context.Context, script *redis.Script, show shown, args ...any) (reply, error) {
+func (l *Line) run(ctx context.Context, script script, show shown, args ...any) (reply, error) {
 	c := l.callHeader(show)
 	head, err := json.Marshal(c)
 	if err != nil {
@@ -140,6 +151,7 @@ func (l *Line) run(ctx context.Context, script *redis.Script, show shown, args .
 	sent := time.Now()
 	raw, err := script.Run(ctx, l.opts.Redis, l.keys, append([]any{head}, args...)...).Slice()
 	l.breaker.heard(err)
+	l.opts.Observe(script.name, time.Since(sent), err)
 	if err != nil {
 		l.up.Store(false)
 		fault := FaultOf(err)

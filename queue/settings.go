@@ -87,7 +87,7 @@ func (v values) settings() (Settings, error) {
 			r.fail(name, "there is no such setting")
 		}
 	}
-	if states := []RoomState{Open, QueueAll, Paused, RoomClosed, RoomSoldOut}; !slices.Contains(states, s.State) {
+	if states := RoomStates(); !slices.Contains(states, s.State) {
 		r.fail(SettingState, "must be one of %v (got %q)", states, s.State)
 	}
 	if !utf8.ValidString(s.Message) || utf8.RuneCountInString(s.Message) > 500 || strings.ContainsFunc(s.Message, unshowable) {

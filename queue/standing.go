@@ -65,6 +65,9 @@ const (
 	Unconfigured RoomState = "" // Redis holds no limits: nobody is admitted
 )
 
+// RoomStates are the states that a room can be put into.
+func RoomStates() []RoomState { return []RoomState{Open, QueueAll, Paused, RoomClosed, RoomSoldOut} }
+
 // Lease is an admission: the right to hold one slot until End.
 type Lease struct {
 	Admission string    // unique to this admission of this place; the jti of the entry token
