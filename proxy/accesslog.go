@@ -34,10 +34,18 @@ type record struct {
 	status   int // 0 while nothing was sent
 	bytes    int64
 	decision Decision
-	upstream string // how the shop failed, or why its answer was broken off: timeout, unreachable, client_gone, request_body, pass_ended, half_closed, stopping
+	upstream string // how the shop failed, or why its answer was broken off: timeout, unreachable, broke_off, client_gone, request_body, pass_ended, half_closed, stopping
 	cause    error  // why there was no answer of the shop, or not to its end
 	visitor  string
 	redis    time.Duration // for which the request waited for the line
+
+	// What else Observation tells.
+	shop     ShopObservation
+	asked    time.Time // when the shop was
+	lasting  bool
+	tookUp   bool
+	waited   time.Duration
+	rejected Rejection
 
 	// last makes the answer the last one of its connection.
 	last bool

@@ -90,7 +90,11 @@ func (x *exchange) end() {
 			fault = http.ErrAbortHandler
 		}
 	}
+	if fault != nil && x.record.shop.Status != 0 && x.record.upstream == "" && x.r.Context().Err() == nil {
+		x.record.upstream = string(ShopBroke)
+	}
 	x.writeRecord()
+	x.observe()
 	if fault != nil {
 		panic(fault)
 	}

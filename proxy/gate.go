@@ -33,6 +33,7 @@ type Gate struct {
 	secret       []byte
 	redisTimeout time.Duration
 	log          *slog.Logger
+	observe      func(Observation)
 	now          func() time.Time
 	crossOrigin  *http.CrossOriginProtection
 	streams      *stream.Quota
@@ -72,7 +73,7 @@ func New(o Options) (*Gate, error) {
 	g := &Gate{
 		prefix: o.Prefix, rooms: map[string]*room{}, clients: clientip.New(o.TrustedProxies),
 		shop: newShop(o.Upstream, o.Log), passes: o.Passes, tickets: o.Tickets, secret: o.IdentitySecret,
-		redisTimeout: o.RedisTimeout, log: o.Log, now: o.Now, crossOrigin: http.NewCrossOriginProtection(),
+		redisTimeout: o.RedisTimeout, log: o.Log, observe: o.Observe, now: o.Now, crossOrigin: http.NewCrossOriginProtection(),
 		streams: stream.NewQuota(o.MaxStreams), asks: make(chan struct{}, streamAsks),
 		origins: map[string]bool{}, joins: newJoinGuard(o.JoinLimit, o.Now),
 	}

@@ -6,7 +6,7 @@ import "sync"
 // more of them there than it leaves free, so whoever hoards with k passes is held to
 // k/(k+1) of all and nobody else is shut out; alone, a visitor has half.
 type inFlight struct {
-	most int // zero: no bound, and nothing is counted
+	most int // zero: no bound
 	mu   sync.Mutex
 	all  int
 	of   map[string]int // by admission
@@ -15,13 +15,11 @@ type inFlight struct {
 // enter counts a request that goes to the shop by an admission, "" for none. Why it
 // has to wait is told when there is no room for it.
 func (f *inFlight) enter(admission string) (why Reason, ok bool) {
-	if f.most == 0 {
-		return "", true
-	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	free := f.most - f.all
 	switch {
+	case f.most == 0:
 	case free <= 0:
 		return ReasonMaxInFlight, false
 	case admission == "":
@@ -39,17 +37,21 @@ func (f *inFlight) enter(admission string) (why Reason, ok bool) {
 
 // leave takes back one enter.
 func (f *inFlight) leave(admission string) {
-	if f.most == 0 {
-		return
-	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.all--
 	switch {
-	case admission == "":
+	case admission == "" || f.most == 0:
 	case f.of[admission] == 1:
 		delete(f.of, admission)
 	default:
 		f.of[admission]--
 	}
+}
+
+// count is how many there are.
+func (f *inFlight) count() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.all
 }

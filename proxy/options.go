@@ -58,6 +58,9 @@ type Options struct {
 	MaxStreams int
 	// Log takes one access record a request and the faults; nil discards them.
 	Log *slog.Logger
+	// Observe is told of each request when it is over, and must not take long; nobody
+	// is when nil.
+	Observe func(Observation)
 	// Now is the wall clock; nil means time.Now. No order, rate or slot depends
 	// on it, only the length of cookies and, before the first answer of Redis, the
 	// end of passes.
@@ -129,6 +132,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Observe == nil {
+		o.Observe = func(Observation) {}
 	}
 	if o.Now == nil {
 		o.Now = time.Now

@@ -76,6 +76,9 @@ func (x *exchange) takeOrder(h held, reason Reason) bool {
 		x.underWay()
 		return true
 	}
+	if h.pass.Stage == token.Ready {
+		x.tookUp(st)
+	}
 	if h.pass.Stage == token.Ready || st.Lease.End != h.pass.End {
 		if h, err = x.sign(st, token.Active); err != nil {
 			x.cannotSign(err)

@@ -123,6 +123,9 @@ func (x *exchange) enterWith(st queue.Standing, stage token.Stage, reason Reason
 		return true
 	}
 	x.give(h)
+	if reason == ReasonClaimed || reason == ReasonTurn {
+		x.tookUp(st)
+	}
 	return x.enter(h, reason)
 }
 
@@ -176,16 +179,28 @@ func (x *exchange) bestPass() (held, worth) {
 	for _, raw := range candidates {
 		p, err := x.g.verified.Verify(raw, x.room.Name)
 		if err != nil {
+			x.record.rejected = rejection(err)
 			continue
 		}
 		if why, ended := x.room.Line.Ended(p.Visitor, p.Place); ended && why == queue.Consumed {
 			x.used = p.Visitor
 		}
-		if v := x.g.valueOf(x.room, p); v > value {
+		switch v := x.g.valueOf(x.room, p); {
+		case v > value:
 			best, value = held{raw: raw, pass: p}, v
+		case v == worthless:
+			x.record.rejected = x.overBy(p)
 		}
 	}
 	return best, value
+}
+
+// overBy is why a well signed pass is worth nothing.
+func (x *exchange) overBy(p token.Pass) Rejection {
+	if _, ended := x.room.Line.Ended(p.Visitor, p.Place); ended {
+		return RejectedEnded
+	}
+	return RejectedReset
 }
 
 // overByPass tells how the stay ended that a pass of this request belongs to;

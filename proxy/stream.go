@@ -20,6 +20,7 @@ const halfClosed = 30 * time.Second
 func (t *trip) becameStream() {
 	t.timer.Stop()
 	t.slot.becameStream()
+	t.x.record.lasting = true
 }
 
 // ended notes why the gate ended a stream.

@@ -105,6 +105,7 @@ func (s *shop) serve(x *exchange) {
 	if isWebSocket(r) {
 		w = s.tunnel(t)
 	}
+	x.record.shop.Asked, x.record.asked = true, x.g.now()
 	s.proxy.ServeHTTP(w, r)
 }
 
@@ -195,6 +196,7 @@ func (s *shop) forwardable(raw string) bool {
 // answer works on the shop's answer before the client sees any of it.
 func (s *shop) answer(resp *http.Response) error {
 	t := tripOf(resp.Request.Context())
+	t.x.record.shop.Status, t.x.record.shop.Took = resp.StatusCode, t.x.g.now().Sub(t.x.record.asked)
 	if setsOurs(resp.Header) {
 		s.misnamed.Do(func() {
 			s.log.WarnContext(resp.Request.Context(), "the shop sets a cookie whose name begins like the gate's own; such cookies are dropped",
@@ -245,10 +247,10 @@ func (s *shop) fail(_ http.ResponseWriter, r *http.Request, err error) {
 		x.problem(newProblem(http.StatusBadRequest, "bad-request", "The body of the request could not be read to its end."))
 		return
 	case isTimeout(r.Context(), err):
-		x.record.upstream = "timeout"
+		x.record.upstream = string(ShopTimeout)
 		x.shopDown(http.StatusGatewayTimeout)
 	default:
-		x.record.upstream = "unreachable"
+		x.record.upstream = string(ShopUnreachable)
 		x.shopDown(http.StatusBadGateway)
 	}
 }

@@ -108,6 +108,17 @@ func (h *Hub) Open(key string, f Follower) (*Stream, error) {
 	return s, nil
 }
 
+// Count is how many streams are open.
+func (h *Hub) Count() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	n := 0
+	for _, streams := range h.keyed {
+		n += len(streams)
+	}
+	return n
+}
+
 // poke has a stream looked at at once. The caller holds mu.
 func (h *Hub) poke(s *Stream) {
 	if !s.poked {
