@@ -156,6 +156,7 @@ func TestRequestsBeyondTheBoundKeepTheirPass(t *testing.T) {
 	require.Equal(t, 503, b.navigate("/order", "Cookie: queuegate_entry_sale="+token).StatusCode)
 	close(release)
 	wg.Wait()
+	b.idle()
 	b.shop.does(nil)
 	require.Equal(t, 200, b.call("POST", "/order", "{}", "X-Entry-Token: "+token).StatusCode)
 }

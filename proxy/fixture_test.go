@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -372,12 +373,23 @@ func (b *bench) admit() string {
 	require.Equal(b.t, 200, first.StatusCode, first.text)
 	ready := first.Header.Get("X-Entry-Token")
 	require.NotEmpty(b.t, ready)
+	b.idle()
 	second := b.call("GET", "/order", "", "X-Entry-Token: "+ready)
 	require.Equal(b.t, 200, second.StatusCode)
 	active := second.Header.Get("X-Entry-Token")
 	require.NotEmpty(b.t, active)
 	require.NotEqual(b.t, ready, active)
+	b.idle()
 	return active
+}
+
+// idle waits until no protected request is at the shop: an answer is read a moment
+// before its request is over.
+func (b *bench) idle() {
+	b.t.Helper()
+	require.Eventually(b.t, func() bool {
+		return !slices.ContainsFunc(b.gate.Loads(), func(l proxy.Load) bool { return l.InFlight > 0 })
+	}, 20*time.Second, time.Millisecond)
 }
 
 // fill takes every slot of the room sale, so that the next one waits.

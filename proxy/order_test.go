@@ -282,5 +282,6 @@ func TestExcessOrderFreesItsLock(t *testing.T) {
 	close(release)
 	one.Wait()
 	require.Contains(t, b.line.take(), "settle failed")
+	b.idle()
 	require.Equal(t, 201, b.call("POST", "/order/pay", "{}", "X-Entry-Token: "+second).StatusCode)
 }
