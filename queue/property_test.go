@@ -415,7 +415,8 @@ func (w *world) check() {
 			if _, inside := held[visitor]; visitor == w.acting && !inside {
 				continue // gave the pass back in this call
 			}
-			if holds(s) && s.Lease.End > now && !slices.Contains(newly, visitor) {
+			over := s.Lease.Place <= p.ended // an order has used the pass up, and nobody was told
+			if holds(s) && s.Lease.End > now && !over && !slices.Contains(newly, visitor) {
 				inside++
 			}
 		}
