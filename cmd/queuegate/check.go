@@ -2,8 +2,12 @@ package main
 
 import (
 	"fmt"
+	"net/http"
+	"slices"
 
 	"github.com/spf13/cobra"
+
+	"github.com/queuegate/queuegate/config"
 )
 
 // checkCommand judges a configuration the way serve would, without serving.
@@ -28,7 +32,19 @@ func checkCommand(p process) *cobra.Command {
 		}
 		built.close()
 		_, err = fmt.Fprintf(p.stdout, "%s is valid: %d room(s), %d warning(s)\n", *path, len(c.Rooms), len(warnings))
+		for i, room := range c.Rooms {
+			if len(room.Exempt) == 0 && takesPosts(room) {
+				_, err = fmt.Fprintf(p.stdout, "note: rooms[%d] (%s) exempts nothing: payment callbacks on its paths would wait in line\n", i, room.Name)
+			}
+		}
 		return err
 	}
 	return cmd
+}
+
+// takesPosts reports whether a room protects what machines post to.
+func takesPosts(room config.Room) bool {
+	return slices.ContainsFunc(room.Protect, func(rule config.Rule) bool {
+		return len(rule.Methods) == 0 || slices.Contains(rule.Methods, http.MethodPost)
+	})
 }
