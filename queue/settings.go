@@ -39,7 +39,9 @@ type SettingError struct {
 	Problem string // what it must be, and what it is
 }
 
-func (e *SettingError) Error() string { return fmt.Sprintf("%v: %s: %s", ErrSetting, e.Setting, e.Problem) }
+func (e *SettingError) Error() string {
+	return fmt.Sprintf("%v: %s: %s", ErrSetting, e.Setting, e.Problem)
+}
 
 // Unwrap is ErrSetting.
 func (e *SettingError) Unwrap() error { return ErrSetting }
