@@ -11,6 +11,7 @@ import (
 
 	"github.com/queuegate/queuegate/config"
 	"github.com/queuegate/queuegate/proxy"
+	"github.com/queuegate/queuegate/proxy/metrics"
 	"github.com/queuegate/queuegate/proxy/page"
 	"github.com/queuegate/queuegate/proxy/route"
 	"github.com/queuegate/queuegate/queue"
@@ -20,11 +21,12 @@ import (
 // built is a configuration made into parts. This file is the only place that
 // maps configuration to their options.
 type built struct {
-	gate  *proxy.Gate
-	cert  *proxy.Certificate // nil without TLS
-	lines []namedLine
-	redis redis.UniversalClient
-	stop  func() // of the embedded Redis
+	gate    *proxy.Gate
+	metrics *metrics.Metrics
+	cert    *proxy.Certificate // nil without TLS
+	lines   []namedLine
+	redis   redis.UniversalClient
+	stop    func() // of the embedded Redis
 }
 
 type namedLine struct {
@@ -51,10 +53,19 @@ func build(c *config.Config, log *slog.Logger) (*built, error) {
 		return nil, err
 	}
 	b.gate = gate
+	source := metrics.Source{Loads: gate.Loads}
+	for _, l := range b.lines {
+		source.Rooms = append(source.Rooms, metrics.Room{Name: l.room, Line: l.line})
+	}
+	b.metrics.Watch(source)
 	return b, nil
 }
 
 func (b *built) assemble(c *config.Config, log *slog.Logger) (*proxy.Gate, error) {
+	var err error
+	if b.metrics, err = metrics.New(metrics.Options{Version: version}); err != nil {
+		return nil, err
+	}
 	if err := b.connect(c); err != nil {
 		return nil, err
 	}
@@ -80,7 +91,7 @@ func (b *built) assemble(c *config.Config, log *slog.Logger) (*proxy.Gate, error
 		JoinLimit: proxy.JoinLimit{
 			PerMinute: c.JoinLimit.PerMinute, IPv4Prefix: c.JoinLimit.IPv4Prefix, IPv6Prefix: c.JoinLimit.IPv6Prefix,
 		}, Passes: keys.passes, Tickets: keys.tickets,
-		IdentitySecret: keys.identity, RedisTimeout: c.Redis.Timeout, Log: log,
+		IdentitySecret: keys.identity, RedisTimeout: c.Redis.Timeout, Log: log, Observe: b.metrics.Observe,
 		Upstream: proxy.Upstream{
 			URL: upstream, DialTimeout: c.Upstream.DialTimeout, ResponseTimeout: c.Upstream.ResponseTimeout,
 			MaxRequest: c.Upstream.MaxRequest,
@@ -149,7 +160,7 @@ func (b *built) room(c *config.Config, r config.Room, keys signingKeys, log *slo
 		QueueAll: r.QueueAll, Message: r.Page.Message, Session: r.SessionDuration, SessionMax: r.SessionMax,
 		DisableRenewal: r.DisableSessionRenewal, MaxRequest: c.Upstream.MaxRequest, ClaimWindow: r.ClaimWindow,
 		PresenceWindow: r.PresenceWindow, WaitingTimeout: r.WaitingTimeout, MaxWaiting: maxWaiting(c, r),
-		RejoinAfter: r.Consume.RejoinAfter, Log: log,
+		RejoinAfter: r.Consume.RejoinAfter, Log: log, Observe: b.metrics.Script,
 	})
 	if err != nil {
 		return proxy.Room{}, err

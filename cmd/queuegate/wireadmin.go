@@ -17,6 +17,7 @@ func adminOptions(c *config.Config, parts *built, log *slog.Logger) (admin.Optio
 	}
 	o := admin.Options{
 		Version: version, Pages: parts.gate.Pages(), Token: c.Admin.Token.Reveal(), Allow: allow, Pprof: c.Admin.Pprof, Log: log,
+		Metrics: parts.metrics.Handler(),
 	}
 	for _, r := range c.Rooms {
 		room := admin.Room{Name: r.Name, Method: r.QueueingMethod, Suspended: r.Suspended}

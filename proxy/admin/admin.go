@@ -4,7 +4,8 @@
 // looked at Redis would restart every gate when Redis is down. GET /readyz tells
 // whether requests should be sent here: not while the gate drains, and, only if
 // the operator wants it so, not while Redis is away; the state of Redis is in
-// its body either way. These two answer everybody.
+// its body either way. GET /metrics are the numbers for Prometheus. These three
+// answer everybody.
 //
 // The rest is for operators and guarded (see guard.go): /api/ shows and changes
 // the rooms while they run, and its description is at /api/openapi.yaml; GET
@@ -40,6 +41,8 @@ type Options struct {
 	Token string
 	// Allow are the peers that are answered, but for the probes; none means all.
 	Allow []netip.Prefix
+	// Metrics answers GET /metrics; nil: there are none.
+	Metrics http.Handler
 	// Pprof serves the profiles of Go.
 	Pprof bool
 	// Now is the time by which wrong tokens are counted; nil means time.Now.
@@ -57,6 +60,9 @@ func New(o Options) http.Handler {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	probes := map[string]http.HandlerFunc{"/healthz": only(healthz), "/readyz": only(readyz(o))}
+	if o.Metrics != nil {
+		probes["/metrics"] = only(o.Metrics.ServeHTTP)
+	}
 	guarded := newGuard(o).protect(operators(o))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Cache-Control", "no-store")
@@ -84,7 +90,7 @@ func operators(o Options) http.HandlerFunc {
 		case o.Pprof && strings.HasPrefix(path, profiles):
 			profile(w, r, strings.TrimPrefix(path, profiles))
 		default:
-			refuse(w, http.StatusNotFound, "not-found", "The admin listener has /healthz, /readyz, /preview, /api/rooms and /api/openapi.yaml.")
+			refuse(w, http.StatusNotFound, "not-found", "The admin listener has /healthz, /readyz, /metrics, /preview, /api/rooms and /api/openapi.yaml.")
 		}
 	}
 }
