@@ -378,21 +378,24 @@ func onEveryPage(script string) chromedp.Action[chromedp.Void] {
 
 // watchedTimers makes the page's timers visible: test.delays are all that were
 // asked for, test.pending those that still run. Each takes the time that test.pace
-// makes of its delay; those that test.held names do not run at all.
+// makes of its delay; those that test.held names run when test.minute is called, as
+// in a tab that nobody sees.
 func watchedTimers() chromedp.Action[chromedp.Void] {
 	return onEveryPage(`(() => {
 		const start = window.setTimeout, stop = window.clearTimeout;
-		const test = window.test = { delays: [], pending: new Map(), pace: ms => ms, held: () => false };
+		const held = new Map();
+		const test = window.test = { delays: [], pending: new Map(), pace: ms => ms, held: () => false,
+			minute: () => [...held].forEach(([id, f]) => { held.delete(id); test.pending.delete(id); f(); }) };
 		let next = -1;
 		window.setTimeout = (f, ms) => {
 			ms = ms || 0;
 			test.delays.push(ms);
-			if (test.held(ms)) { test.pending.set(next, ms); return next--; }
+			if (test.held(ms)) { test.pending.set(next, ms); held.set(next, f); return next--; }
 			const id = start(() => { test.pending.delete(id); f(); }, test.pace(ms));
 			test.pending.set(id, ms);
 			return id;
 		};
-		window.clearTimeout = id => { test.pending.delete(id); stop(id); };
+		window.clearTimeout = id => { test.pending.delete(id); held.delete(id); stop(id); };
 	})()`)
 }
 

@@ -41,18 +41,37 @@ func streamTells(t *testing.T, b *chromium) {
 	v.quiet()
 }
 
+// toldTo notes in the session's store what would be heard and seen of a page.
+const toldTo = `{
+	const note = text => sessionStorage.setItem("told", (sessionStorage.getItem("told") || "") + text + " ");
+	window.Notification = class { constructor(text) { note("notified: " + text); } };
+	Notification.permission = "default";
+	Notification.requestPermission = () => note("asked");
+	const start = OscillatorNode.prototype.start;
+	OscillatorNode.prototype.start = function () { note("beep"); return start.call(this); };
+}`
+
 func hiddenTabIsTold(t *testing.T, b *chromium) {
-	s := newScene(t, room(ample))
-	v := b.visitor(t, watchedTimers())
-	v.open(s.URL + "/checkout")
-	v.awaitStream(1)
-	v.another().open(s.URL + "/")
-	v.await("the tab is hidden", "document.visibilityState === 'hidden'")
-	v.run(onlyShort) // a browser lets timers of hidden tabs run once a minute
-	s.release(t)
-	v.awaitShop(s.URL + "/checkout")
-	require.Equal(t, "hidden", look[string](v, "document.visibilityState"))
-	v.quiet()
+	for _, clicks := range []bool{false, true} {
+		s := newScene(t, room(ample))
+		v := b.visitor(t, watchedTimers(), onEveryPage(toldTo))
+		v.open(s.URL + "/checkout")
+		v.awaitStream(1)
+		if clicks {
+			v.click("#tell")
+			v.await("the page promises to tell", visible("#told"))
+			require.False(t, look[bool](v, visible("#tell")), "once is enough")
+		}
+		v.another().open(s.URL + "/")
+		v.await("the tab is hidden", "document.visibilityState === 'hidden'")
+		v.run(onlyShort) // a browser lets timers of hidden tabs run once a minute
+		s.release(t)
+		v.awaitShop(s.URL + "/checkout")
+		require.Equal(t, "hidden", look[string](v, "document.visibilityState"))
+		want := map[bool]string{true: "asked beep notified: It is your turn "}[clicks]
+		require.Equal(t, want, look[string](v, `sessionStorage.getItem("told") || ""`))
+		v.quiet()
+	}
 }
 
 // silent answers as a proxy does that keeps everything back until the end.

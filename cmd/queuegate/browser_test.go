@@ -39,6 +39,8 @@ func TestInABrowser(t *testing.T) {
 		{"without cookies the page says so and stops", withoutCookies},
 		{"a tab that was frozen gets in when it wakes", frozenTab},
 		{"a tab that is looked at again asks at once", hiddenTab},
+		{"a tab that may ask once a minute keeps its place and gets in", onceAMinute},
+		{"numbers, notices and a wait that grows are shown, and spoken at most once a minute", numbersAreTold},
 		{"a browser that is online again asks at once", offlineAndBack},
 		{"a clock that is wrong by a day changes nothing", clockIsWrong},
 		{"a turn waits for a shop that does not answer", shopDoesNotAnswer},
@@ -418,6 +420,90 @@ func hiddenTab(t *testing.T, b *chromium) {
 	s.release(t)
 	v.do(call(page.BringToFront, cdp.Empty{}))
 	v.awaitShop(s.URL + "/checkout")
+	v.quiet()
+}
+
+func onceAMinute(t *testing.T, b *chromium) {
+	s := newScene(t, room("total_active_users: 1, presence_window: 1s, claim_window: 5m"))
+	v := b.visitor(t, watchedTimers(), noStreams())
+	v.open(s.URL + "/checkout")
+	s.awaitPolls(t, 1)
+	behind := joined(t, s.gate)
+	v.another().open(s.URL + "/")
+	v.await("the tab is hidden", "document.visibilityState === 'hidden'")
+	holdTimers(v, s)
+	stepsAside := func() { // as somebody sees who comes then, for what was told never grows
+		t.Helper()
+		last := joined(t, s.gate)
+		require.Eventually(t, func() bool {
+			got, err := last.poll(s.gate)
+			_, alsoHere := behind.poll(s.gate)
+			return err == nil && alsoHere == nil && got.doc.Ahead != nil && *got.doc.Ahead == 1
+		}, patience, lookIn, "who does not ask steps aside")
+		_, err := last.send(request{method: "DELETE", url: s.gate.url + "/_queue/checkout"})
+		require.NoError(t, err)
+	}
+	stepsAside()
+	asked := len(s.polls())
+	v.run("test.minute()")
+	s.awaitPolls(t, asked+1)
+	v.await("the place is kept", `document.querySelector("#position").textContent === "1"`)
+
+	// While it is silent somebody who is here goes in; it comes in with its next call.
+	stepsAside()
+	s.release(t)
+	behind.await(t, s.gate)
+	_, err := behind.release(s.gate)
+	require.NoError(t, err)
+	v.run("test.minute()")
+	v.awaitShop(s.URL + "/checkout")
+	require.Equal(t, "hidden", look[string](v, "document.visibilityState"))
+	v.quiet()
+}
+
+func numbersAreTold(t *testing.T, b *chromium) {
+	s := newScene(t, room(ample))
+	v := b.visitor(t, watchedTimers(), noStreams())
+	v.open(s.URL + "/checkout")
+	s.awaitPolls(t, 1)
+	// The page's clock stands still but when it is moved.
+	v.run(`{ let at = performance.now(); window.later = ms => at += ms; performance.now = () => at; }
+		window.spoken = [];
+		new MutationObserver(() => spoken.push(document.querySelector("#said").textContent)).observe(document.querySelector("#said"), { childList: true })`)
+	answer := func(stay string, position, wait int, message string) {
+		s.fail(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = fmt.Fprintf(w, `{"room":"checkout","status":"waiting","room_state":"open","position":%d,"ahead":%d,"behind":3,"waiting":900,
+				"estimated_wait_seconds":%d,"poll_after_ms":1000,"joined_at":%q,"message":%q}`, position, position-1, wait, stay, message)
+		})
+	}
+	shows := func(text string) {
+		t.Helper()
+		v.await("the page shows "+text, fmt.Sprintf("document.querySelector('main').innerText.includes(%q)", text))
+	}
+	answer("2026-05-04T14:00:00Z", 500, 700, "")
+	shows("about 10-15 minutes")
+	shows("500")
+	answer("2026-05-04T14:00:00Z", 420, 1500, "Doors at seven")
+	shows("Doors at seven")
+	shows("about 20-30 minutes")
+	shows("80 of 499 places")
+	shows("The wait has grown: people are let in more slowly than before.")
+	answer("2026-05-04T14:00:00Z", 430, 1400, "Doors at seven") // another gate is a moment behind
+	v.await("the page has asked again", "test.delays.length > "+fmt.Sprint(look[int](v, "test.delays.length")+4))
+	shows("80 of 499 places")
+	answer("2026-05-04T14:00:00Z", 400, 100, "")
+	shows("about 1-2 minutes")
+	shows("You are nearly there.")
+	v.await("the notice is gone", "!"+visible("#message"))
+	require.False(t, look[bool](v, visible("#slower")))
+	answer("2026-05-04T15:00:00Z", 800, 1500, "") // joined again in another tab
+	shows("800")
+	shows("0 of 799 places")
+	require.Empty(t, look[[]string](v, "spoken"), "no minute has passed")
+	v.run("later(61000)")
+	v.await("it is spoken", "spoken.length === 1")
+	require.Equal(t, []string{"You are number 800. Estimated wait: about 20-30 minutes"}, look[[]string](v, "spoken"))
 	v.quiet()
 }
 
