@@ -237,7 +237,7 @@ func wayInIsBlocked(t *testing.T, b *chromium) {
 
 	s.failAt("/checkout", nil)
 	v.awaitShop(s.URL + "/checkout")
-	require.Len(t, s.shop.got("/checkout"), inside+1, "the shop has seen the visitor once")
+	require.Len(t, s.shop.got("/checkout"), inside+2, "the last look, and the way in")
 	v.quiet()
 }
 

@@ -65,11 +65,10 @@ func TestInABrowser(t *testing.T) {
 func reloadsKeepThePlace(t *testing.T, b *chromium) {
 	s := newScene(t, room(ample))
 	const ahead = 4
+	var others []*app
 	for range ahead {
-		a := newApp(t)
-		_, err := a.join(s.gate, nil)
-		require.NoError(t, err)
-		a.waits(t, s.gate)
+		others = append(others, joined(t, s.gate))
+		others[len(others)-1].waits(t, s.gate)
 	}
 	v := b.visitor(t)
 	v.open(s.URL + "/checkout")
@@ -94,6 +93,18 @@ func reloadsKeepThePlace(t *testing.T, b *chromium) {
 
 	require.Equal(t, inLine, *behind.waits(t, s.gate).doc.Waiting)
 	require.Equal(t, before, people(t, line))
+
+	// Progress is measured from the first place, whatever is loaded meanwhile.
+	for _, a := range others[:3] {
+		_, err := a.send(request{method: "DELETE", url: s.gate.url + "/_queue/checkout"})
+		require.NoError(t, err)
+	}
+	const moved = `document.querySelector("#moved").textContent === "3 of 4 places" && document.querySelector("#progress").value === 3`
+	second.await("the bar moves", moved)
+	for _, page := range []*tab{v, second} {
+		page.do(chromedp.Reload())
+		page.await("the bar stands where it stood", moved)
+	}
 	v.quiet()
 	second.quiet()
 }
@@ -692,5 +703,5 @@ func (v *tab) accessible(what string) {
 }
 
 // findings is a script: what axe finds in the page, empty when it is nothing.
-const findings = `axe.run({ resultTypes: ["violations"] }).then(r =>
+const findings = `axe.run({ resultTypes: ["violations"], rules: { "target-size": { enabled: true } } }).then(r =>
 	r.violations.map(f => f.id + " " + f.nodes.map(n => n.html.slice(0, 200) + " " + n.failureSummary).join(" ")).join("\n"))`

@@ -178,9 +178,10 @@ func TestEveryStateSaysItsOwnAndOnlyItsOwn(t *testing.T) {
 		t.Run(fmt.Sprintf("%s, place known: %v", tt.state, tt.place), func(t *testing.T) {
 			v := waiting()
 			v.State, v.NumbersKnown = tt.state, tt.place
-			body := render(t, page.Options{Title: "Gig", ShowNumbers: true}, v)
+			body := render(t, page.Options{Title: "Gig", ShowNumbers: true, Contact: "help@gig.example"}, v)
 			text := seen(t, body)
 			require.Contains(t, text, tt.want)
+			require.Contains(t, text, "Help: help@gig.example", "the same help everywhere")
 			require.NotContains(t, text, tt.not)
 			require.Contains(t, body, "<title>"+html.EscapeString(tt.title)+"</title>")
 			require.Len(t, regexp.MustCompile(`data-when="[a-z_]+"><h1>`).FindAllString(body, -1), 1, "one heading is seen")

@@ -121,8 +121,8 @@
     put('told', words.told);
     if (window.Notification && Notification.permission === 'default') { Notification.requestPermission(); }
   }
-  const icon = byId('icon');
-  const plain = icon.href;
+  const icon = byId('icon') || {};
+  const plain = String(icon.href);
   function call(text) {
     icon.href = plain.replace('%3C/svg', "%3Ccircle cx='11.5' cy='4.5' r='4.5' fill='%23e5484d'/%3E%3C/svg");
     if (!sound) { return; }
@@ -263,15 +263,15 @@
 
   // Looks whether the way is open before this page is left: somebody else's error
   // page, or the browser's, has no way back. A HEAD takes no turn up, and without
-  // cookies it comes no farther than the gate, which answers for the shop itself.
-  // Where the gate does not stand in front of the shop, the shop is looked at, and
-  // from the second time on as its visitor, so that the turn goes on meanwhile.
+  // cookies it comes no farther than the gate, which answers for the shop itself; where
+  // the gate does not stand in front of the shop, it has to come farther. If the way
+  // was closed it is looked at as its visitor, so that the turn goes on meanwhile, and
+  // so that nobody is kept out who only has to be known.
   function look(loads) {
     if (!window.fetch) { depart(loads); return; }
     const here = way();
     here.hash = '';
-    const apart = 'apart' in data;
-    request(apart && blocked ? 'GET' : 'HEAD', here.href, apart ? 'same-origin' : 'omit',
+    request(blocked ? 'GET' : 'HEAD', here.href, blocked || 'apart' in data ? 'same-origin' : 'omit',
       answer => {
         if (answer.status > 501) { throw answer; }
         return blocked || answer.text(); // a HEAD has none, but an end
