@@ -74,4 +74,5 @@ const (
 	ReasonStreamsFull Reason = "streams_full"   // as many streams as may be
 	ReasonKeys        Reason = "keys"           // the public keys
 	ReasonDescription Reason = "description"    // of the visitor API
+	ReasonScript      Reason = "script"         // the helper for single-page shops
 )

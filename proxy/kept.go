@@ -7,12 +7,14 @@ import (
 	"strconv"
 
 	"github.com/queuegate/queuegate/proxy/openapi"
+	"github.com/queuegate/queuegate/proxy/spa"
 )
 
 const (
 	// The files below the prefix. No room has a dot in its name.
 	jwksPath    = "jwks.json"
 	openapiPath = "openapi.yaml"
+	scriptPath  = "queue.js"
 	// keptAge is how long a verifier, a browser, and a cache in front may keep them, in
 	// seconds. A new key is published this long before it signs.
 	keptAge = 300
@@ -34,6 +36,7 @@ func newKeptFile(contentType string, body []byte, reason Reason) *keptFile {
 // keptFiles are those of a gate with these public keys, none when jwks is nil.
 func keptFiles(prefix string, jwks []byte) map[string]*keptFile {
 	files := map[string]*keptFile{
+		scriptPath:  newKeptFile("text/javascript; charset=utf-8", spa.Script, ReasonScript),
 		openapiPath: newKeptFile("application/yaml", openapi.Describe(prefix), ReasonDescription),
 	}
 	if jwks != nil {

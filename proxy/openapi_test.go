@@ -297,7 +297,7 @@ func describedFiles(t *testing.T, start func(...func(*proxy.Options)) described)
 	require.NoError(t, err)
 	for _, passes := range []*token.Authority{ed, es} {
 		b := start(func(o *proxy.Options) { o.Passes = passes })
-		for _, file := range []string{"jwks.json", "openapi.yaml"} {
+		for _, file := range []string{"jwks.json", "openapi.yaml", "queue.js"} {
 			got := b.do("GET", "/_queue/"+file, "")
 			require.Equal(t, 200, got.StatusCode)
 			again := b.do("GET", "/_queue/"+file, "", "If-None-Match: "+got.Header.Get("Etag"))

@@ -115,7 +115,7 @@ func (s *surface) paths(g *gate) {
 		}
 	}
 	table(g.url, "", "/_queue", "/_queue/off", "/_queue/off/join", "/_queue/off/status", "/_queue/off/release",
-		"/_queue/off/events", "/_queue/off/ws", "/_queue/auth", "/_queue/jwks.json", "/_queue/openapi.yaml", "/_queue/nosuch/status")
+		"/_queue/off/events", "/_queue/off/ws", "/_queue/auth", "/_queue/jwks.json", "/_queue/openapi.yaml", "/_queue/queue.js", "/_queue/nosuch/status")
 	table(g.admin, "admin ", "/", "/healthz", "/readyz", "/metrics", "/api/rooms", "/api/rooms/off", "/api/rooms/checkout",
 		"/api/rooms/checkout/admit", "/api/rooms/checkout/release", "/api/rooms/checkout/reset", "/api/rooms/checkout/visitors/nobody",
 		"/api/openapi.yaml", "/debug/pprof/")
