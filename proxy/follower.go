@@ -21,9 +21,10 @@ const (
 var _ stream.Follower = (*follower)(nil)
 
 // follower is a visitor who waits with a stream open. Where they stand it sees
-// without Redis as far as the line can tell; Redis is asked when the stay has taken
-// a turn, among the first at each ping, and when a pong came, which is the sign of
-// life of a WebSocket.
+// without Redis as far as the line can tell. Redis is asked when the stay has taken
+// a turn, and when a pong came, which is the sign of life of a WebSocket. Among the
+// first the number is Redis's to tell: whoever answers pings by a call at this gate
+// brings it along, and only for others is it asked for at each ping.
 type follower struct {
 	visit
 	goTo   string // where to go when it is their turn
@@ -35,6 +36,8 @@ type follower struct {
 	pingAt         time.Time
 	known          bool // whether the last glance was enough
 	downs          int
+	stock          *int64
+	fed            bool // a call of the visitor has told since the last ping
 	looking        bool
 	touching       bool
 	news           *queue.Standing // what Redis has said, not told yet
@@ -43,7 +46,7 @@ type follower struct {
 
 // follower makes the follower of a visitor who was told d of st.
 func (x *exchange) follower(st queue.Standing, d statusDoc, pongs bool) *follower {
-	f := &follower{visit: x.visit, goTo: x.wayBack(), pongs: pongs, state: d.RoomState, message: d.Message}
+	f := &follower{visit: x.visit, goTo: x.wayBack(), pongs: pongs, state: d.RoomState, message: d.Message, stock: d.RemainingStock}
 	f.shown, f.rawTkt, f.back = nil, "", ""
 	if st.Place != 0 {
 		t := x.ticketOf(st)
@@ -55,7 +58,7 @@ func (x *exchange) follower(st queue.Standing, d statusDoc, pongs bool) *followe
 
 // plan sets the time of the next ping: never later than the next poll would be.
 func (f *follower) plan(now time.Time, poll time.Duration) {
-	f.pingAt = now.Add(poll - rand.N(poll/5+1))
+	f.pingAt, f.fed = now.Add(poll-rand.N(poll/5+1)), false
 }
 
 // Next implements stream.Follower.
@@ -75,7 +78,7 @@ func (f *follower) Next(now time.Time, hinted bool, dst []stream.Message) []stre
 		return append(dst, f.last(st))
 	}
 	due := !now.Before(f.pingAt)
-	if hinted || !known && (f.known || due && !f.pongs) {
+	if hinted || !known && (f.known || due && !f.pongs && !f.fed) {
 		f.look(sign)
 	}
 	f.known = known
@@ -89,20 +92,32 @@ func (f *follower) Next(now time.Time, hinted bool, dst []stream.Message) []stre
 
 // changes appends what is new since the client was told last.
 func (f *follower) changes(now time.Time, st queue.Standing, dst []stream.Message) []stream.Message {
-	state, words := f.roomNow(st.Room), f.room.settings().Message
+	state, values := f.roomNow(st.Room), f.room.settings()
 	event := stream.Event("")
 	if st.Ahead != f.ticket.Ahead {
 		f.ticket.Ahead = st.Ahead
 		event = stream.Update
 	}
-	if state != f.state || words != f.message {
-		f.state, f.message = state, words
+	if state != f.state || values.Message != f.message || soldOut(values.Stock) != soldOut(f.stock) {
+		f.state, f.message = state, values.Message
 		event = stream.State
 	}
+	f.stock = values.Stock // which falls with each order: all but the last goes with the next message
 	if event == "" {
 		return dst
 	}
 	return append(dst, message(event, f.document(now, st)))
+}
+
+// soldOut tells whether nothing is left, as far as the shop says.
+func soldOut(stock *int64) bool { return stock != nil && *stock == 0 }
+
+// answered takes what the visitor's own call was told, which is not asked for again.
+func (f *follower) answered(st queue.Standing) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.signed = f.signed && f.news != nil // a pong's answer that was not told yet
+	f.news, f.fed = &st, true
 }
 
 // roomNow is the state of the room as visitors are told.
@@ -147,7 +162,7 @@ func (f *follower) report(now time.Time, st queue.Standing, signed bool, dst []s
 	if next := now.Add(st.Poll); next.Before(f.pingAt) {
 		f.pingAt = next
 	}
-	if st.Seen == 0 {
+	if !signed || st.Seen == 0 {
 		f.ticket.Ahead = before // changes compares with what was told
 		return f.changes(now, st, dst)
 	}

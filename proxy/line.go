@@ -60,8 +60,8 @@ type Line interface {
 	Glance(s queue.Sign) (st queue.Standing, known bool)
 	// Look asks where they stand. It is no sign of life either.
 	Look(ctx context.Context, s queue.Sign) (queue.Standing, error)
-	// Hints calls tell with the visitors whose stay has taken a turn, until ctx ends.
-	// Some are never named.
+	// Hints calls tell with the visitors whose stay has taken a turn, and with none when
+	// values of the room have changed, until ctx ends. Some are never named.
 	Hints(ctx context.Context, tell func(visitors []string)) error
 	// Ended tells from the local copy of the ended log, without Redis, whether
 	// the stay that began at this place is over and why.

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"runtime"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -245,10 +246,52 @@ func TestAStreamIsToldOnlyWhatIsNew(t *testing.T) {
 	}
 	require.Equal(t, "state", event)
 	require.Contains(t, data, `"room_state":"paused"`)
+	b.line.change(func() { b.line.settings.Message, b.line.settings.Stock = "Doors at nine.", new(int64(3)) })
+	for event != "state" || !strings.Contains(data, `"message":"Doors at nine."`) {
+		event, data = read()
+	}
+	require.Contains(t, data, `"remaining_stock":3`)
+	b.line.change(func() { b.line.settings.Stock = new(int64(0)) })
+	for event != "state" || !strings.Contains(data, `"remaining_stock":0`) {
+		event, data = read()
+	}
 	require.NotContains(t, fmt.Sprint(b.line.take()), "look", "what the gate sees by itself is not asked for")
 	b.gate.CloseStreams()
 	for event != "closed" {
 		event, data = read()
 	}
 	require.Contains(t, data, `"status":"waiting"`)
+}
+
+// nextPing reads events up to the next ping.
+func nextPing(t *testing.T, r *bufio.Reader) {
+	t.Helper()
+	awaitText(t, r, "event: ping")
+}
+
+// Among the first Redis is asked once for each ping, by the call that answers it.
+func TestAStreamLearnsFromTheCallThatAnswersItsPing(t *testing.T) {
+	b := newBench(t)
+	b.fill()
+	ahead := b.call("POST", "/_queue/sale/join", "").doc(t)["ticket"].(string)
+	ticket := b.call("POST", "/_queue/sale/join", "").doc(t)["ticket"].(string)
+	conn, r, _ := openStream(t, b.server.Listener.Addr().String(), "events", ticket)
+	defer conn.Close()
+	nextPing(t, r)
+	require.Eventually(t, func() bool { return slices.Contains(b.line.take(), "look") }, soon, time.Millisecond, "nobody has answered, so it has to ask")
+	answer := func() {
+		require.Equal(t, 200, b.call("GET", "/_queue/sale/status", "", "X-Queue-Ticket: "+ticket).StatusCode)
+	}
+	for calls := []string{"look"}; slices.Contains(calls, "look"); { // on a slow machine a call comes too late for its ping
+		nextPing(t, r)
+		answer()
+		b.line.take()
+		nextPing(t, r)
+		answer()
+		calls = b.line.take()
+	}
+	require.Equal(t, 200, b.call("DELETE", "/_queue/sale", "", "X-Queue-Ticket: "+ahead).StatusCode)
+	answer()
+	awaitText(t, r, `"position":1`)
+	b.gate.CloseStreams()
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/queuegate/queuegate/proxy/page"
+	"github.com/queuegate/queuegate/proxy/stream"
 	"github.com/queuegate/queuegate/queue"
 )
 
@@ -80,6 +81,9 @@ func (x *exchange) serveStatus() {
 		return
 	}
 	st, _, err := x.stand(false)
+	if err == nil {
+		x.room.streams.Tell(st.Visitor, func(f stream.Follower) { f.(*follower).answered(st) })
+	}
 	x.tell(st, err)
 }
 

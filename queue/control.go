@@ -138,6 +138,7 @@ func (l *Line) rewrite(ctx context.Context, change func(Controls) (Controls, err
 		case written:
 			l.control.Store(&control{controls: next, settings: settings})
 			l.stored.Store(next.Version)
+			ring(l.changed)
 			return next, nil
 		}
 		seen = stored.Version
@@ -200,6 +201,7 @@ func (l *Line) heardControls(version int64, record string) error {
 	defer l.controlling.Unlock()
 	if c.Version > l.control.Load().controls.Version {
 		l.control.Store(&control{controls: c, settings: settings})
+		ring(l.changed)
 	}
 	return nil
 }

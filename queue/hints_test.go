@@ -2,6 +2,7 @@ package queue_test
 
 import (
 	"context"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -127,4 +128,37 @@ func TestAGlanceSeesWhatThePollOfSomebodyFarBackIsTold(t *testing.T) {
 	require.True(t, known)
 	require.Equal(t, queue.Ended, glance.State)
 	require.Equal(t, queue.Left, glance.Why)
+}
+
+// Run asks for changed values as soon as it is told of them, and who holds streams is
+// told when this gate has them: the test changes them at another gate and does not tick.
+func TestChangedValuesAreToldToEverybodyAtOnce(t *testing.T) {
+	t.Parallel()
+	rdb := queuetest.Real(t)
+	change := func(o *queue.Options) { o.Hints = rdb }
+	line, other := newLine(t, rdb, change), newLine(t, rdb, change)
+	ctx, cancel := context.WithCancel(context.Background())
+	told := make(chan string, 100)
+	var all sync.WaitGroup
+	all.Go(func() { _ = line.Run(ctx) })
+	all.Go(func() {
+		_ = line.Hints(ctx, func(visitors []string) {
+			if len(visitors) == 0 {
+				told <- line.Settings().Message
+			}
+		})
+	})
+	t.Cleanup(func() { cancel(); all.Wait() })
+	subscribed(t, rdb)
+	for _, words := range []string{"Doors at nine.", "Doors at ten."} {
+		_, err := other.Control(t.Context(), queue.Change{By: "test", Set: map[queue.Setting]string{queue.SettingMessage: words}})
+		require.NoError(t, err)
+		for heard := ""; heard != words; {
+			select {
+			case heard = <-told:
+			case <-time.After(time.Minute):
+				require.FailNow(t, "nobody was told")
+			}
+		}
+	}
 }

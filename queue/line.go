@@ -41,7 +41,10 @@ type Line struct {
 	controlling sync.Mutex
 	control     atomic.Pointer[control]
 	stored      atomic.Int64 // the version of them in Redis, as heard last
-	wishes      wishes
+	// hurry has Run tick at once, changed tells Hints of other values; both hold one
+	// signal.
+	hurry, changed chan struct{}
+	wishes         wishes
 }
 
 // knowledge is the room at the last answer and when, on this host's monotonic
@@ -76,6 +79,7 @@ func New(opts Options) (*Line, error) {
 		return nil, err
 	}
 	l := &Line{opts: opts, keys: keys(opts.Prefix, opts.Room), scripts: newScripts(), breaker: breaker{patience: opts.Timeout}}
+	l.hurry, l.changed = make(chan struct{}, 1), make(chan struct{}, 1)
 	l.joins = newBatch(l, l.sendJoins)
 	l.signs = newBatch(l, l.sendSigns)
 	l.claims = newBatch(l, l.sendClaims)

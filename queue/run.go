@@ -31,11 +31,10 @@ func (l *Line) Run(ctx context.Context) error {
 	wait := time.Duration(0)
 	var seen events
 	for {
-		select {
-		case <-ctx.Done():
+		l.pause(ctx, wait)
+		if ctx.Err() != nil {
 			l.lastWord(ctx)
 			return ctx.Err()
-		case <-time.After(wait):
 		}
 		again, err := l.step(ctx)
 		if err != nil && ctx.Err() != nil {
@@ -47,6 +46,23 @@ func (l *Line) Run(ctx context.Context) error {
 		if again {
 			wait = 0
 		}
+	}
+}
+
+// pause waits until the next tick is due. Who says that values of the room have
+// changed brings it forward, but not beyond the pace of a high rate: a shop may
+// change its stock with every order.
+func (l *Line) pause(ctx context.Context, wait time.Duration) {
+	soonest := min(wait, fastTick)
+	select {
+	case <-ctx.Done():
+		return
+	case <-time.After(soonest):
+	}
+	select {
+	case <-ctx.Done():
+	case <-l.hurry:
+	case <-time.After(wait - soonest):
 	}
 }
 

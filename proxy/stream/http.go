@@ -23,7 +23,7 @@ func (s *Stream) ServeEvents(w http.ResponseWriter, r *http.Request, first Messa
 		return false
 	}
 	_ = conn.SetDeadline(time.Time{})
-	s.start(connSink{conn}, events{}, head(http.StatusOK, h), first)
+	s.start(sinkOf(conn), events{}, head(http.StatusOK, h), first)
 	return true
 }
 

@@ -22,6 +22,9 @@ const (
 	perKey = 8
 	// crew is how many streams one goroutine looks at while the crowd is told.
 	crew = 256
+	// hurry is how soon after another look everybody is looked at again when there is
+	// something to tell all of them.
+	hurry = 100 * time.Millisecond
 	// returnWithin is the time over which those come back whose stream the gate has
 	// ended.
 	returnWithin = 10 * time.Second
@@ -79,12 +82,14 @@ type Hub struct {
 	poked   []*Stream
 	running bool
 	over    bool
+	all     bool // everybody is to be looked at soon
 	wake    chan struct{}
 	idle    chan struct{} // closed when the loop has ended
 }
 
 // NewHub returns a hub without streams. hints, which may be nil, is run while there
-// are some, and tells the keys of those that should be looked at at once.
+// are some, and tells the keys of those that should be looked at at once; none when all
+// should.
 func NewHub(quota *Quota, hints func(ctx context.Context, tell func(keys []string)) error) *Hub {
 	return &Hub{quota: quota, hints: hints, keyed: map[string][]*Stream{}, wake: make(chan struct{}, 1)}
 }
@@ -139,11 +144,27 @@ func (h *Hub) ring() {
 func (h *Hub) hint(keys []string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if len(keys) == 0 {
+		h.all = true
+		h.ring()
+		return
+	}
 	for _, key := range keys {
 		for _, s := range h.keyed[key] {
 			s.hinted.Store(true)
 			h.poke(s)
 		}
+	}
+}
+
+// Tell calls f with each follower of a key and has their streams looked at at once.
+func (h *Hub) Tell(key string, f func(Follower)) {
+	h.mu.Lock()
+	some := slices.Clone(h.keyed[key])
+	h.mu.Unlock()
+	for _, s := range some {
+		f(s.follower)
+		s.Poke()
 	}
 }
 
@@ -202,18 +223,25 @@ func (h *Hub) run(idle chan struct{}) {
 	}
 	ticker := time.NewTicker(tick)
 	defer ticker.Stop()
-	var all []*Stream
+	var (
+		all  []*Stream
+		last time.Time // when everybody was looked at
+	)
 	for {
 		everybody := false
 		select {
 		case <-ticker.C:
-			everybody = true
+			everybody, last = true, time.Now()
+			ticker.Reset(tick)
 		case <-h.wake:
 		}
 		h.mu.Lock()
 		all = append(all, h.fresh...)
 		some, over := h.poked, h.over
-		h.fresh, h.poked = nil, nil
+		if h.all && !everybody {
+			ticker.Reset(max(1, hurry-time.Since(last)))
+		}
+		h.fresh, h.poked, h.all = nil, nil, false
 		for _, s := range some {
 			s.poked = false
 		}

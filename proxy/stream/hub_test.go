@@ -33,20 +33,26 @@ func (f *talker) Goodbye(after time.Duration) stream.Message {
 
 // serve runs a hub whose streams follow f.
 func serve(t *testing.T, hub *stream.Hub, f *talker) *httptest.Server {
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	server := httptest.NewServer(serving(hub, f))
+	t.Cleanup(server.Close)
+	t.Cleanup(hub.Close)
+	return server
+}
+
+// serving opens a stream for every request.
+func serving(hub *stream.Hub, f *talker) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s, err := hub.Open(r.URL.Path, f)
 		if err != nil {
 			w.WriteHeader(http.StatusServiceUnavailable)
 			return
 		}
 		s.ServeEvents(w, r, stream.Message{Event: stream.Update, Data: []byte(`{"first":1}`)})
-	}))
-	t.Cleanup(server.Close)
-	t.Cleanup(hub.Close)
-	return server
+	})
 }
 
 func TestWhoDoesNotReadIsDroppedAndDelaysNobody(t *testing.T) {
+	t.Parallel()
 	quota := stream.NewQuota(10)
 	hub := stream.NewHub(quota, nil)
 	f := &talker{data: append(append([]byte(`{"a":"`), bytes.Repeat([]byte("x"), 1<<20)...), `"}`...)}
@@ -58,6 +64,7 @@ func TestWhoDoesNotReadIsDroppedAndDelaysNobody(t *testing.T) {
 }
 
 func TestAStreamBeyondAVisitorsShareReplacesTheOldest(t *testing.T) {
+	t.Parallel()
 	hub := stream.NewHub(stream.NewQuota(100), nil)
 	server := serve(t, hub, &talker{data: []byte(`{"a":1}`)})
 	oldest, err := http.Get(server.URL + "/one")
@@ -78,4 +85,84 @@ func TestAStreamBeyondAVisitorsShareReplacesTheOldest(t *testing.T) {
 	line, err := bufio.NewReader(other.Body).ReadString('\n')
 	require.NoError(t, err)
 	require.Equal(t, "event: update\n", line)
+}
+
+// open reads the stream of a server over a transport until stop.
+func open(t *testing.T, client *http.Client, address string) (next func() string, body io.Closer) {
+	t.Helper()
+	resp, err := client.Get(address)
+	require.NoError(t, err)
+	require.Equal(t, 200, resp.StatusCode)
+	lines := bufio.NewReader(resp.Body)
+	return func() string {
+		line, err := lines.ReadString('\n')
+		require.NoError(t, err)
+		return line
+	}, resp.Body
+}
+
+// overTLS runs a hub behind TLS, with HTTP/2 if both sides can.
+func overTLS(t *testing.T, hub *stream.Hub, f *talker, http2 bool) *httptest.Server {
+	server := httptest.NewUnstartedServer(serving(hub, f))
+	server.EnableHTTP2 = http2
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	t.Cleanup(hub.Close)
+	return server
+}
+
+func TestStreamsOverTLSAndHTTP2TellAndEnd(t *testing.T) {
+	t.Parallel()
+	for name, http2 := range map[string]bool{"HTTP/1.1": false, "HTTP/2": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			quota := stream.NewQuota(10)
+			hub := stream.NewHub(quota, nil)
+			server := overTLS(t, hub, &talker{data: []byte(`{"a":1}`)}, http2)
+			next, body := open(t, server.Client(), server.URL+"/one")
+			require.Equal(t, "event: update\n", next())
+			require.Equal(t, "data: {\"first\":1}\n", next())
+			for next() != "data: {\"a\":1}\n" {
+			}
+			gone, left := open(t, server.Client(), server.URL+"/leaves")
+			gone()
+			require.Equal(t, 2, quota.Open())
+			require.NoError(t, left.Close())
+			require.Eventually(t, func() bool { return quota.Open() == 1 }, time.Minute, 10*time.Millisecond, "who left is kept")
+			hub.Close()
+			for next() != "event: closed\n" {
+			}
+			next()
+			_, err := io.Copy(io.Discard, body.(io.Reader))
+			require.NoError(t, err, "the end is told")
+			require.Zero(t, quota.Open())
+		})
+	}
+}
+
+// A thousand bytes more than any buffer holds are told to somebody who reads nothing.
+func TestWhoDoesNotReadOverTLSOrHTTP2DelaysNobody(t *testing.T) {
+	t.Parallel()
+	for name, http2 := range map[string]bool{"HTTP/1.1": false, "HTTP/2": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			quota := stream.NewQuota(10)
+			hub := stream.NewHub(quota, nil)
+			f := &talker{data: []byte(`{"a":1}`)}
+			server := overTLS(t, hub, f, http2)
+			long := &talker{data: append(append([]byte(`{"a":"`), bytes.Repeat([]byte("x"), 8<<20)...), `"}`...)}
+			slow := overTLS(t, hub, long, http2)
+			_, body := open(t, slow.Client(), slow.URL+"/slow")
+			defer body.Close()
+			next, reads := open(t, server.Client(), server.URL+"/reads")
+			defer reads.Close()
+			for quota.Open() == 2 {
+				told := f.looks.Load()
+				for f.looks.Load() < told+2 {
+					next()
+				}
+			}
+			require.Equal(t, 1, quota.Open())
+		})
+	}
 }

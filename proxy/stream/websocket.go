@@ -81,7 +81,7 @@ func (s *Stream) ServeWebSocket(w http.ResponseWriter, accept string, first Mess
 	_ = conn.SetDeadline(time.Time{})
 	early := said(buffered.Reader)
 	socket := &socket{stream: s}
-	if s.start(connSink{conn}, socket, head(http.StatusSwitchingProtocols, h), first) {
+	if s.start(sinkOf(conn), socket, head(http.StatusSwitchingProtocols, h), first) {
 		go socket.read(conn, early)
 	}
 	return true

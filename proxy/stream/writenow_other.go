@@ -4,5 +4,5 @@ package stream
 
 import "net"
 
-// writeNow is not to be had here.
-func writeNow(net.Conn, []byte) (done bool, err error) { return false, nil }
+// newNowSink has no such sink here.
+func newNowSink(net.Conn) (sink, bool) { return nil, false }

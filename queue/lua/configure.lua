@@ -29,5 +29,6 @@ elseif room.rate > 0 then
   room.tokens = math.min(room.tokens, room.burst * TOKEN)
 end
 redis.call('HSET', ROOM, 'version', ARGV[3], 'control', ARGV[8])
+hints[#hints + 1] = '*'
 save()
 return { header(), ARGV[3], ARGV[8] }

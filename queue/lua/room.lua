@@ -92,7 +92,7 @@ local was = {}   -- the room as it was before this call
 for field, value in pairs(room) do was[field] = value end
 local spent = 0  -- looks so far, of MOST
 local count = {} -- counters to add to at the end, by name
-local hints = {} -- visitors whose stay has taken a turn, for gates that hold their streams
+local hints = {} -- visitors whose stay has taken a turn, for gates that hold their streams; * when control values changed
 
 -- mend removes what is left of keys that say something only together, when one of
 -- them went missing: evicted by a Redis that may evict, or deleted by hand. What
