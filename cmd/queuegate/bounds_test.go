@@ -2,11 +2,14 @@ package main_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"strings"
+	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -178,4 +181,87 @@ func TestPagesOfOtherSitesSeeAndChangeNothing(t *testing.T) {
 		require.Equal(t, http.StatusMethodNotAllowed, mustSend(t, newClient(t), request{method: "GET", url: g.url + "/_queue/checkout" + path, header: map[string]string{"Cookie": cookie}}).code)
 	}
 	require.EqualValues(t, 1, *victim.waits(t, g).doc.Position)
+}
+
+// TestStopUnderLoadFailsNobody: people shop, poll and send slowly while the gate is
+// told to stop; the balancer looks at readiness and moves them elsewhere.
+func TestStopUnderLoadFailsNobody(t *testing.T) {
+	t.Parallel()
+	f := startFleet(t, plan{gates: 1, rooms: room("total_active_users: 1"), more: "shutdown: {drain_delay: 10s, grace: 80s}"})
+	g := f.gates[0]
+	holder := newApp(t)
+	holder.enter(t, g)
+	var moved atomic.Bool
+	var served atomic.Int64
+	crowd := make(chan error, 1)
+	go func() {
+		crowd <- all(12, func(i int) error {
+			who := newApp(t)
+			if i%2 == 0 {
+				who.pass = holder.pass
+			}
+			for !moved.Load() {
+				got, err := who.open(g)
+				if err != nil {
+					return err
+				}
+				if want := map[bool]int{true: 200, false: 429}[i%2 == 0]; got.code != want {
+					return fmt.Errorf("%d instead of %d: %s", got.code, want, got.body)
+				}
+				served.Add(1)
+			}
+			return nil
+		})
+	}()
+	const uploads = 10
+	rest := make(chan struct{})
+	sent := make(chan error, uploads)
+	for range uploads {
+		body, pipe := io.Pipe()
+		go func() {
+			_, _ = io.WriteString(pipe, "half")
+			<-rest
+			_, _ = io.WriteString(pipe, " and half")
+			_ = pipe.Close()
+		}()
+		go func() {
+			req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, g.url+"/checkout/upload", body)
+			if err != nil {
+				sent <- err
+				return
+			}
+			req.Header.Set("X-Entry-Token", holder.pass)
+			resp, err := holder.client.Do(req)
+			if err == nil {
+				_ = resp.Body.Close()
+				if resp.StatusCode != http.StatusCreated {
+					err = fmt.Errorf("an upload got %d", resp.StatusCode)
+				}
+			}
+			sent <- err
+		}()
+	}
+	eventually(t, "all uploads have begun and people are served", func() bool {
+		return len(f.shop.got("/checkout/upload")) == uploads && served.Load() > 100
+	})
+	require.NoError(t, g.cmd.Process.Signal(syscall.SIGTERM))
+	eventually(t, "readiness fails", func() bool {
+		a, err := send(newClient(t), request{method: "GET", url: g.admin + "/readyz"})
+		return err == nil && a.code == http.StatusServiceUnavailable
+	})
+	moved.Store(true)
+	require.NoError(t, <-crowd)
+	eventually(t, "nothing new is accepted", func() bool {
+		conn, err := net.DialTimeout("tcp", strings.TrimPrefix(g.url, "http://"), patience)
+		if err == nil {
+			_ = conn.Close()
+		}
+		return errors.Is(err, syscall.ECONNREFUSED)
+	})
+	close(rest)
+	for range uploads {
+		require.NoError(t, <-sent)
+	}
+	require.Zero(t, g.exit(t), g.stderr)
+	require.NotContains(t, g.stderr.String(), `"level":"ERROR"`)
 }

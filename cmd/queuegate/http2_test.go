@@ -588,3 +588,27 @@ func TestExpectationIsTheShopsToAnswer(t *testing.T) {
 		word <- ""
 	}
 }
+
+// TestBodiesRefusedOverHTTP2TakeNoRoomOnTheConnection: a body that nobody read
+// counts against the window that all streams share.
+func TestBodiesRefusedOverHTTP2TakeNoRoomOnTheConnection(t *testing.T) {
+	t.Parallel()
+	shop := newH2Shop(t)
+	front := h2Fronts(t, shop)[1]
+	shop.does(func(_ http.ResponseWriter, r *http.Request) { shop.note(r) })
+	c := dialH2(t, front.gate.url)
+	body := mebibytes(3)
+	for range 10 {
+		id := c.begin(false, to("POST", "/checkout")...)
+		c.data(id, true, body)
+		got := c.end(id)
+		require.Equal(t, "429", got.status())
+		require.Contains(t, string(got.body), `"urn:queuegate:problem:queued"`)
+		require.Contains(t, []string{"whole", http2.ErrCodeNo.String()}, got.ended)
+	}
+	require.Empty(t, shop.requests())
+	id := c.begin(false, to("POST", "/checkout", "x-entry-token", front.pass)...)
+	c.data(id, true, body)
+	require.Equal(t, "200", c.end(id).status())
+	require.Equal(t, body, shop.requests()[0].Body)
+}

@@ -196,6 +196,43 @@ func TestTLSWithHTTP2AndANewCertificate(t *testing.T) {
 	}
 }
 
+// TestWebSocketsPassWithTLS: browsers open them in HTTP/1.1 beside their HTTP/2.
+func TestWebSocketsPassWithTLS(t *testing.T) {
+	t.Parallel()
+	cert, key := filepath.Join(t.TempDir(), "tls.crt"), filepath.Join(t.TempDir(), "tls.key")
+	pair(t, "gate", cert, key)
+	f := startFleet(t, plan{gates: 1, rooms: room("total_active_users: 1"), more: fmt.Sprintf("tls: {cert_file: %q, key_file: %q}\nshutdown: {drain_delay: 0s, grace: 10m}", cert, key)})
+	g := f.gates[0]
+	f.shop.behave(streamingShop)
+	open := func(path string) (*tls.Conn, *bufio.Reader, int) {
+		conn, err := tls.Dial("tcp", strings.TrimPrefix(g.url, "https://"), &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"http/1.1"}}) //nolint:gosec // its own
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = conn.Close() })
+		require.NoError(t, conn.SetDeadline(time.Now().Add(patience)))
+		_, err = io.WriteString(conn, "GET "+path+" HTTP/1.1\r\nHost: shop.test\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n")
+		require.NoError(t, err)
+		r := bufio.NewReader(conn)
+		resp, err := http.ReadResponse(r, nil)
+		require.NoError(t, err)
+		return conn, r, resp.StatusCode
+	}
+	_, _, code := open("/checkout/live")
+	require.Equal(t, http.StatusTooManyRequests, code)
+	conn, said, code := open("/live")
+	require.Equal(t, http.StatusSwitchingProtocols, code)
+	for range 3 {
+		_, err := io.WriteString(conn, "hello\n")
+		require.NoError(t, err)
+		line, err := said.ReadString('\n')
+		require.NoError(t, err)
+		require.Equal(t, "hello\n", line)
+	}
+	require.Equal(t, "https", f.shop.last(t, "/live").Header.Get("X-Forwarded-Proto"))
+	require.NoError(t, g.cmd.Process.Signal(syscall.SIGTERM))
+	require.Zero(t, g.exit(t), g.stderr)
+	ends(t, said)
+}
+
 func TestCurlSpeaksHTTP2WithoutTLSWhenSetAndElseHTTP1(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct{ more, option, want string }{
