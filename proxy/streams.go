@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"bufio"
-	"encoding/json"
 	"errors"
 	"net"
 	"net/http"
@@ -18,6 +17,9 @@ import (
 // streamsFullFor is how long somebody polls for whom there is no stream before
 // asking for one again.
 const streamsFullFor = time.Minute
+
+// mostlySo is how long the documents of streams are, or a little more.
+const mostlySo = 384
 
 // CloseStreams ends the streams of all visitors with a word to come back after a
 // few seconds, and opens no more. It returns when everybody was told.
@@ -172,11 +174,7 @@ func (x *exchange) streamOnce(accept string, m stream.Message) {
 
 // message makes a message of a document.
 func message(event stream.Event, d statusDoc) stream.Message {
-	data, err := json.Marshal(d)
-	if err != nil { // only types of this package come here, and they all marshal
-		data = []byte(`{"status":"` + statusWaiting + `"}`)
-	}
-	return stream.Message{Event: event, Data: data}
+	return stream.Message{Event: event, Data: d.appendJSON(make([]byte, 0, mostlySo))}
 }
 
 // closing is the last message of a stream: ready with the pass, else closed.

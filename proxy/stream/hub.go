@@ -272,9 +272,9 @@ func (h *Hub) ends(n int) bool {
 func (h *Hub) tell(some []*Stream, over bool) {
 	now := time.Now()
 	look := func(part []*Stream) {
-		var messages []Message
+		var with hand
 		for _, s := range part {
-			messages = s.look(now, over, messages[:0])
+			s.look(now, over, &with)
 		}
 	}
 	hands := min(runtime.GOMAXPROCS(0), len(some)/crew)

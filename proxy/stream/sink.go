@@ -1,6 +1,7 @@
 package stream
 
 import (
+	"bytes"
 	"errors"
 	"net"
 	"net/http"
@@ -23,7 +24,7 @@ const (
 	farewell = time.Second
 )
 
-// sink takes what is written. It never waits for the client.
+// sink takes what is written, and keeps none of it. It never waits for the client.
 type sink interface {
 	write(b []byte) error
 	// close ends the connection; after said the client has time to read the rest.
@@ -123,7 +124,7 @@ type queueSink struct {
 
 func (q queueSink) write(b []byte) error {
 	select {
-	case q.queue <- b:
+	case q.queue <- bytes.Clone(b):
 		return nil
 	default:
 		return errSlow

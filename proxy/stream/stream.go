@@ -108,34 +108,41 @@ func (s *Stream) end(said bool) {
 	}
 }
 
-// look writes what is new. It returns messages for the next stream to use.
-func (s *Stream) look(now time.Time, over bool, messages []Message) []Message {
+// hand is what one goroutine uses again from stream to stream.
+type hand struct {
+	messages []Message
+	bytes    []byte
+}
+
+// look writes what is new.
+func (s *Stream) look(now time.Time, over bool, with *hand) {
 	s.mu.Lock()
 	started := s.sink != nil
 	s.mu.Unlock()
 	if s.gone.Load() || !started {
-		return messages
+		return
 	}
+	messages := with.messages[:0]
 	if over || s.leave.Load() || now.After(s.until) {
 		messages = append(messages, s.follower.Goodbye(rand.N(returnWithin)+time.Second))
 	} else {
 		messages = s.follower.Next(now, s.hinted.Swap(false), messages)
 	}
+	with.messages = messages
 	if len(messages) == 0 {
-		return messages
+		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var b []byte
+	with.bytes = with.bytes[:0]
 	last := false
 	for _, m := range messages {
-		b = s.form.append(b, m)
+		with.bytes = s.form.append(with.bytes, m)
 		last = last || m.Last
 	}
-	if s.write(b) && last {
+	if s.write(with.bytes) && last {
 		s.end(true)
 	}
-	return messages
 }
 
 // events writes server-sent events.
