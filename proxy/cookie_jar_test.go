@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/queuegate/queuegate/proxy"
+	"github.com/queuegate/queuegate/queue"
 )
 
 func inFrames(o *proxy.Options) {
@@ -254,6 +255,25 @@ func TestLateAnswerHandsOutNoPassThatHasEnded(t *testing.T) {
 	browser.keep(last)
 	require.Equal(t, good, browser["queuegate_entry_sale"])
 	require.Equal(t, 200, b.navigate("/order", browser.line()).StatusCode)
+}
+
+// Nor the ticket that came with it, of a stay that somebody has ended.
+func TestLateAnswerHandsOutNoTicketOfAStayThatHasEnded(t *testing.T) {
+	b := newBench(t)
+	reached, answer := slowShop(b)
+	late := make(chan reply, 1)
+	go func() { late <- b.navigate("/order/slow") }()
+	<-reached
+	b.line.change(func() {
+		for visitor, s := range b.line.stays {
+			b.line.ended[key(visitor, s.place)] = queue.Released
+		}
+	})
+	answer()
+	last := <-late
+	require.Equal(t, []string{"s=1"}, last.Header.Values("Set-Cookie"))
+	require.Empty(t, last.Header.Get("X-Queue-Ticket"))
+	require.Empty(t, last.Header.Get("X-Entry-Token"))
 }
 
 func TestShopThatSetsACookieOfOurNameIsToldOnce(t *testing.T) {

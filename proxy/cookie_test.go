@@ -135,20 +135,28 @@ func TestBeforeTheFirstAnswerOfRedisTheWallClockJudges(t *testing.T) {
 	require.Equal(t, 429, b.call("GET", "/order", "", "X-Entry-Token: "+old).StatusCode)
 }
 
-func TestReadyPassThatLapsedFallsBackToItsPlace(t *testing.T) {
+func TestReadyPassThatLapsedFallsBackToItsPlaceByTheTicketThatCameWithIt(t *testing.T) {
 	b := newBench(t)
-	visitor := newVisitor()
-	raw := b.pass(func(p *token.Pass) {
-		p.Visitor, p.Place, p.Stage, p.End = visitor, 7, token.Ready, b.line.now.UnixMilli()-1
-	})
-	b.fill()
-	b.line.change(func() { b.line.stays[visitor] = &stay{place: 7, state: queue.Away}; b.line.line = []string{visitor} })
-	got := b.call("GET", "/order", "", "X-Entry-Token: "+raw)
-	require.Equal(t, 429, got.StatusCode)
-	ticket, err := b.tickets.Open("sale", got.doc(t)["ticket"].(string))
+	first := b.navigate("/order")
+	pass, kept := first.cookie("queuegate_entry_sale"), first.cookie("queuegate_ticket_sale")
+	require.NotNil(t, kept)
+	ticket, err := b.tickets.Open("sale", kept.Value)
 	require.NoError(t, err)
-	require.Equal(t, visitor, ticket.Visitor)
-	require.EqualValues(t, 7, ticket.Place)
+	require.EqualValues(t, -1, ticket.Ahead, "no number was shown")
+	require.Equal(t, b.line.now.Add(b.line.claim).UnixMilli(), ticket.Due)
+
+	b.line.advance(b.line.claim)
+	b.fill()
+	b.line.change(func() { // the slot was given on
+		b.line.stays[ticket.Visitor] = &stay{place: ticket.Place, state: queue.Away}
+		b.line.line = []string{ticket.Visitor}
+	})
+	got := b.call("GET", "/order", "", "Cookie: queuegate_entry_sale="+pass.Value+"; queuegate_ticket_sale="+kept.Value)
+	require.Equal(t, 429, got.StatusCode)
+	again, err := b.tickets.Open("sale", got.doc(t)["ticket"].(string))
+	require.NoError(t, err)
+	require.Equal(t, ticket.Visitor, again.Visitor)
+	require.Equal(t, ticket.Place, again.Place)
 }
 
 func TestSuspendedRoomLetsEverythingPassAndSetsNoCookie(t *testing.T) {

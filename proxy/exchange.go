@@ -221,15 +221,15 @@ func (x *exchange) handOut(h http.Header) {
 	}
 }
 
-// withdraw keeps back a pass that ended while its request was at the shop: the
-// answer may be the last of several, and must not put a pass that is worth nothing
-// over one that another request was given since.
+// withdraw keeps back a pass that ended while its request was at the shop, and the
+// ticket of its stay: the answer may be the last of several, and must not put what is
+// worth nothing over what another request was given since.
 func (x *exchange) withdraw() {
 	if x.given == nil || x.g.valueOf(x.room, x.given.pass) != worthless {
 		return
 	}
-	x.cookies = slices.DeleteFunc(x.cookies, func(c *http.Cookie) bool { return c.Value == x.given.raw })
-	x.newToken = ""
+	x.cookies = slices.DeleteFunc(x.cookies, func(c *http.Cookie) bool { return c.Value != "" })
+	x.newToken, x.newTicket = "", ""
 }
 
 // introduce tells the shop who was admitted.

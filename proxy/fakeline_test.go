@@ -192,6 +192,9 @@ func (l *fakeLine) Touch(_ context.Context, sign queue.Sign) (queue.Standing, er
 		l.line = append(l.line, sign.Visitor)
 		slices.SortFunc(l.line, func(a, b string) int { return int(l.stays[a].place - l.stays[b].place) })
 	}
+	if s.place > sign.Place { // of an earlier stay
+		return queue.Standing{Visitor: sign.Visitor, State: queue.Ended, Why: queue.Expired, Room: l.room(), Ahead: -1}, nil
+	}
 	if s.state != queue.Ready && s.state != queue.Active {
 		s.state = queue.Waiting
 		if l.line[0] == sign.Visitor && l.holding() < l.slots && l.state == queue.Open {

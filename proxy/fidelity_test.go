@@ -179,7 +179,7 @@ func TestAnswerOfTheShopKeepsItsCookiesAndLosesOurs(t *testing.T) {
 	got := b.navigate("/order")
 	require.Equal(t, 200, got.StatusCode)
 	lines := got.Header.Values("Set-Cookie")
-	require.Len(t, lines, 4)
+	require.Len(t, lines, 5, "a ticket and a pass are added")
 	require.Equal(t, []string{"s1=1", "s2=2; Path=/x", "s3=3"}, lines[:3])
 	require.Equal(t, "private, no-store", got.Header.Get("Cache-Control"))
 	require.Empty(t, got.Header.Get("Cdn-Cache-Control"))

@@ -181,7 +181,6 @@ func (f *follower) last(st queue.Standing) stream.Message {
 		return f.goodbye(time.Now(), defaultPoll)
 	case pass != nil:
 		d.ReturnTo = f.goTo
-		d.Ticket = f.ticketFor(st)
 	case st.State == queue.Unknown: // a place of before a reset
 		d.Status = statusExpired
 	}

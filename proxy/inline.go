@@ -34,6 +34,7 @@ func (x *exchange) byLine() {
 	case st.State == queue.Active:
 		entered = x.enterWith(st, token.Active, ReasonTurn)
 	case st.State == queue.Ready && joined:
+		x.giveTicket(x.ticketFor(st)) // the place is theirs when the pass is not taken up
 		entered = x.enterWith(st, token.Ready, ReasonAdmitted)
 	case st.State == queue.Ready:
 		entered = x.enterInTurn(st)
@@ -61,14 +62,14 @@ func (x *exchange) enterInTurn(ready queue.Standing) bool {
 		x.give(h)
 		return x.takeOrder(h, ReasonTurn)
 	}
-	st, err := x.ask(func(ctx context.Context, l Line) (queue.Standing, error) { return l.Claim(ctx, holding(h.pass)) })
+	st, err := x.claim(h)
 	switch {
 	case err != nil && x.room.OnRedisError == OnRedisErrorStrict:
 		x.unanswered()
 	case err != nil: // admitted a moment ago; the next request claims it
 		x.give(h)
 		return x.enter(h, ReasonReadyPass)
-	case st.State == queue.Active:
+	case holds(st, h):
 		return x.enterWith(st, token.Active, ReasonTurn)
 	default:
 		x.decide(Queued, queuedReason(st, false))
@@ -88,27 +89,35 @@ func (x *exchange) stand(join bool) (st queue.Standing, joined bool, err error) 
 	if x.person != "" {
 		return x.standAsPerson(join)
 	}
-	visitor := ""
 	if sign, ok := x.signOfLife(); ok {
-		visitor = sign.Visitor
 		if why, ended := x.room.Line.Ended(sign.Visitor, sign.Place); ended {
-			st = queue.Standing{Visitor: visitor, State: queue.Ended, Why: why}
+			st = queue.Standing{Visitor: sign.Visitor, State: queue.Ended, Why: why}
 			st.Room, _ = x.room.Line.Room()
 		} else if st, err = x.ask(func(ctx context.Context, l Line) (queue.Standing, error) { return l.Touch(ctx, sign) }); err != nil {
 			return st, false, err
 		}
-		if inside(st) {
-			return st, false, nil
+	} else if h, ok := x.pastPass(); ok {
+		if st, err = x.redeem(h); err != nil {
+			return st, false, err
 		}
 	}
-	if !join {
+	if !join || inside(st) {
 		return st, false, nil
 	}
-	if visitor == "" || x.ticket != nil && x.ticket.Named { // a name is not taken over by who does not prove it
-		visitor = x.newcomer()
-	}
-	st, err = x.join(visitor)
+	// Never the visitor of a stay that is over: whoever still has its ticket or pass
+	// would share the new one.
+	st, err = x.join(x.newcomer())
 	return st, true, err
+}
+
+// redeem exchanges a pass past its end. It proves its own admission and nothing else:
+// without that its stay is over.
+func (x *exchange) redeem(h held) (queue.Standing, error) {
+	st, err := x.claim(h)
+	if err != nil || st.State == queue.Ended || holds(st, h) {
+		return st, err
+	}
+	return queue.Standing{Visitor: h.pass.Visitor, State: queue.Ended, Why: queue.Expired, Room: st.Room}, nil
 }
 
 // newcomer returns the id of somebody without a place. A repeated join that

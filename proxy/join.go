@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"os"
 	"strings"
 	"time"
 )
@@ -61,10 +60,8 @@ func (x *exchange) readJoin() (back string, refusal *problem) {
 	_ = control.SetReadDeadline(time.Now().Add(joinTime))
 	raw, err := io.ReadAll(io.LimitReader(x.r.Body, maxJoinBody+1))
 	switch {
-	case errors.Is(err, os.ErrDeadlineExceeded):
-		return refuse(http.StatusRequestTimeout, "The body of a join did not arrive in time.")
 	case err != nil:
-		return refuse(http.StatusBadRequest, "The body could not be read to its end.")
+		return refuse(http.StatusBadRequest, "The body could not be read to its end, or did not arrive in time.")
 	case len(raw) > maxJoinBody:
 		return refuse(http.StatusRequestEntityTooLarge, "The body of a join is at most 16 KiB.")
 	}

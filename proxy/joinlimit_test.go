@@ -98,11 +98,11 @@ func TestWhoHasAPlaceIsNeverCounted(t *testing.T) {
 	}
 	require.Equal(t, 200, b.call("GET", "/public", "", from("192.0.2.1")).StatusCode)
 
-	// A stay that has ended begins anew without being counted: it is one visitor.
+	// Who gave the place up has none: a new one is counted, however often that goes on.
 	require.Equal(t, 200, b.call("DELETE", "/_queue/sale", "", from("192.0.2.1"), "X-Queue-Ticket: "+first).StatusCode)
 	again := b.call("POST", "/_queue/sale/join", "", from("192.0.2.1"), "X-Queue-Ticket: "+first)
-	require.Equal(t, 200, again.StatusCode)
-	require.Equal(t, "waiting", again.doc(t)["status"])
+	require.Equal(t, 429, again.StatusCode)
+	require.Equal(t, "left", b.call("GET", "/_queue/sale/status", "", from("192.0.2.1"), "X-Queue-Ticket: "+first).doc(t)["status"])
 }
 
 func TestOneClientIsOneAddressHoweverItIsWritten(t *testing.T) {

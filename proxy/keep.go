@@ -6,7 +6,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/queuegate/queuegate/queue"
 	"github.com/queuegate/queuegate/token"
 )
 
@@ -160,11 +159,11 @@ func (k *keeper) becameStream() {
 // restored registers the lease of a running pass whose epoch's history Redis has
 // lost, and lets the request through. Redis away: the pass is good until its end.
 func (x *exchange) restored(h held) bool {
-	st, err := x.ask(func(ctx context.Context, l Line) (queue.Standing, error) { return l.Claim(ctx, holding(h.pass)) })
+	st, err := x.claim(h)
 	switch {
 	case err != nil && x.room.OnRedisError != OnRedisErrorStrict:
 		return x.enter(h, ReasonPass)
-	case err != nil || st.State != queue.Active:
+	case err != nil || !holds(st, h):
 		return false
 	}
 	return x.enterWith(st, token.Active, ReasonRestored)

@@ -66,7 +66,7 @@ func (x *exchange) takeOrder(h held, reason Reason) bool {
 	case st.State == queue.Ended && st.Why == queue.Consumed:
 		x.passUsed()
 		return true
-	case st.State != queue.Active || st.Lease.Admission != h.pass.Admission:
+	case !holds(st, h):
 		return false
 	case st.Lease.Order == "": // history was lost, and those under way come first
 		x.decide(Refused, ReasonDegraded)

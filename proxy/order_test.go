@@ -245,7 +245,7 @@ func TestNewcomersOrderTakesUpItsPassAndIsLocked(t *testing.T) {
 	got := b.call("POST", "/order/pay", "{}")
 	require.Equal(t, 500, got.StatusCode)
 	require.Equal(t, []string{"join", "claim", "settle failed"}, b.line.take())
-	require.Len(t, got.Header.Values("Set-Cookie"), 1, "one pass, the one taken up")
+	require.Len(t, got.Header.Values("Set-Cookie"), 2, "one pass, the one taken up, and the ticket")
 	pass := got.Header.Get("X-Entry-Token")
 	b.shop.does(answers("201 Created"))
 	require.Equal(t, 201, b.call("POST", "/order/pay", "{}", "X-Entry-Token: "+pass).StatusCode)

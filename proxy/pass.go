@@ -88,11 +88,11 @@ func (x *exchange) strictlyAway(h held) bool {
 // takeUp claims an admission, or exchanges a token past its end whose admission
 // still holds a lease. It reports false when the pass is worth nothing.
 func (x *exchange) takeUp(h held, value worth, reason Reason) bool {
-	st, err := x.ask(func(ctx context.Context, l Line) (queue.Standing, error) { return l.Claim(ctx, holding(h.pass)) })
+	st, err := x.claim(h)
 	switch {
 	case err != nil && value == unused && x.room.OnRedisError != OnRedisErrorStrict:
 		return x.enter(h, ReasonReadyPass) // until its own end; claimed when Redis is back before that
-	case err != nil || st.State != queue.Active:
+	case err != nil || !holds(st, h):
 		return false
 	}
 	return x.enterWith(st, token.Active, reason)
@@ -105,10 +105,21 @@ func (x *exchange) renew(h held) bool {
 	switch {
 	case err != nil && x.room.OnRedisError != OnRedisErrorStrict:
 		return x.enter(h, ReasonPass)
-	case err != nil || st.State != queue.Active:
+	case err != nil || !holds(st, h):
 		return false
 	}
 	return x.enterWith(st, token.Active, ReasonRenewed)
+}
+
+// claim takes up the admission of a pass, or exchanges one past its end.
+func (x *exchange) claim(h held) (queue.Standing, error) {
+	return x.ask(func(ctx context.Context, l Line) (queue.Standing, error) { return l.Claim(ctx, holding(h.pass)) })
+}
+
+// holds reports whether a standing is that of the pass: no other admission of its
+// visitor is ever handed to who shows this one.
+func holds(st queue.Standing, h held) bool {
+	return st.State == queue.Active && st.Lease.Admission == h.pass.Admission
 }
 
 // enterWith signs the pass of st, hands it out and lets the request through. A

@@ -96,6 +96,9 @@ func (x *visit) describe(st queue.Standing) (d statusDoc, pass *held, err error)
 		}
 		pass = &h
 		x.showPass(&d, h)
+		if st.Place != 0 {
+			d.Ticket = x.ticketFor(st)
+		}
 		d.askAgain(st.Poll)
 	case queue.Ended:
 		d.Status = endedStatus(st.Why)

@@ -18,22 +18,26 @@ type visit struct {
 	back   string        // the way back that was asked for
 }
 
-// signOfLife is the sign of life that this request gives: by its ticket, or by a
-// pass past its end, which proves its place as well.
+// signOfLife is the sign of life that this request gives by its ticket. A pass
+// proves no place, only its own admission.
 func (x *visit) signOfLife() (queue.Sign, bool) {
-	switch {
-	case x.ticket != nil:
-		t := x.ticket
-		return queue.Sign{
-			Visitor: t.Visitor, Place: t.Place, Generation: t.Generation, Epoch: t.Epoch,
-			Seen: t.Seen, Due: t.Due, Ahead: t.Ahead, Joined: t.Joined,
-		}, true
-	case x.shown != nil && (x.person == "" || x.person == x.shown.pass.Visitor):
-		p := x.shown.pass
-		return queue.Sign{Visitor: p.Visitor, Place: p.Place, Generation: p.Generation, Epoch: p.Epoch, Ahead: -1}, true
-	default:
+	if x.ticket == nil {
 		return queue.Sign{}, false
 	}
+	t := x.ticket
+	return queue.Sign{
+		Visitor: t.Visitor, Place: t.Place, Generation: t.Generation, Epoch: t.Epoch,
+		Seen: t.Seen, Due: t.Due, Ahead: t.Ahead, Joined: t.Joined,
+	}, true
+}
+
+// pastPass is the pass past its end that this request brings, unless another person
+// than its holder sends it.
+func (x *visit) pastPass() (held, bool) {
+	if x.shown == nil || x.person != "" && x.person != x.shown.pass.Visitor {
+		return held{}, false
+	}
+	return *x.shown, true
 }
 
 // ticketFor is the ticket of a standing that has a place. It is the very ticket
@@ -49,9 +53,15 @@ func (x *visit) ticketOf(st queue.Standing) token.Ticket {
 		Joined: st.Joined, Seen: st.Seen, Due: st.Due, Ahead: st.Ahead, Return: x.back, Named: x.named(st.Visitor),
 		First: max(st.Ahead, 0),
 	}
+	if st.Lease.End != 0 { // should the pass not be taken up, the place is theirs from then on
+		t.Due, t.Ahead = st.Lease.End, -1
+	}
 	if old := x.ticket; old != nil && old.Visitor == t.Visitor && old.Place == t.Place {
 		if t.Seen == 0 { // no sign was recorded: what the ticket says still holds
 			t.Due = old.Due
+			if st.Lease.End != 0 {
+				t.Ahead = old.Ahead
+			}
 			if old.Epoch == t.Epoch { // else nothing was recorded in this one
 				t.Seen = old.Seen
 			}

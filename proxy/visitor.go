@@ -130,10 +130,6 @@ func (x *exchange) told(st queue.Standing, err error) (d statusDoc, ok bool) {
 		if d.Status == statusNotEntered && st.Refusal == "" && (x.ticket != nil || x.shown != nil) { // a place of before a reset
 			d.Status = statusExpired
 		}
-		if (d.Status == statusReady || d.Status == statusActive) && st.Place != 0 {
-			d.Ticket = x.ticketFor(st)
-			x.giveTicket(d.Ticket)
-		}
 		return d, true
 	}
 	return d, false
@@ -290,11 +286,12 @@ func (x *exchange) servePage() {
 	}
 	x.readTicket()
 	_, known := x.signOfLife()
-	if st, over := x.overByPass(); over && !known {
+	_, past := x.pastPass()
+	if st, over := x.overByPass(); over && !known && !past {
 		x.showStanding(st, query)
 		return
 	}
-	st, _, err := x.stand(!known && x.caller != socket)
+	st, _, err := x.stand(!known && !past && x.caller != socket)
 	switch {
 	case errors.Is(err, errJoinLimit):
 		x.crowded()

@@ -77,7 +77,9 @@ func (h *holders) see(s Standing) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if s.State != Ready && s.State != Active {
-		delete(h.byID, s.Visitor)
+		if held := h.byID[s.Visitor]; s.State != Ended || held.Place <= s.Place { // not of an earlier stay
+			delete(h.byID, s.Visitor)
+		}
 		return
 	}
 	if h.byID == nil {

@@ -143,7 +143,8 @@ func (l *Line) Touch(ctx context.Context, sign Sign) (Standing, error) {
 
 // Claim takes a ready pass into use (Active). Repeated, it gives the same lease
 // again. A pass whose token has died is exchanged when this very admission still
-// holds a lease; else the standing tells what became of it.
+// holds a lease; else the standing tells what became of it, and nothing of a lease
+// that its visitor was given since.
 //
 // With Order set it also takes the order lock for that request: Lease.Order tells
 // who has it. It is free again 15 s of room time after the last Renew that named

@@ -489,10 +489,14 @@ func ended(end modelEnd) modelAnswer {
 
 func (m *modelRoom) touch(visitor string, place, due, epoch int64) modelAnswer {
 	var over *modelEnd
-	if m.holdOn(visitor) {
+	lease, held := m.leases[visitor]
+	later := held && lease.place > place // nothing is told of a later stay
+	if !later && m.holdOn(visitor) {
 		delete(m.unproven, visitor)
 	} else if end, ok := m.endOf(visitor, place); ok {
 		over = &end
+	} else if later {
+		over = &modelEnd{place: place, why: queue.Expired}
 	} else {
 		at := m.standing(visitor)
 		known := at.state != queue.Unknown
@@ -575,6 +579,9 @@ func (m *modelRoom) hold(h queue.Holding, use func(lease modelLease) modelLease)
 	}
 	if end, over := m.endOf(h.Visitor, h.Place); over {
 		return ended(end)
+	}
+	if _, another := m.leases[h.Visitor]; another {
+		return modelAnswer{state: queue.Ended, why: queue.Expired, place: h.Place}
 	}
 	return m.standing(h.Visitor)
 }

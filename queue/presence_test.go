@@ -267,6 +267,61 @@ func TestAnOldTicketBringsNobodyToTheFront(t *testing.T) {
 	})
 }
 
+// Nobody remembers how an earlier stay ended, and its visitor is inside again, or in
+// line: who shows only what was given then is told nothing of the place or the pass.
+func TestNothingOfALaterStayIsToldToAnEarlierOne(t *testing.T) {
+	onEach(t, func(t *testing.T, rdb *redis.Client) {
+		line := newLine(t, rdb, nil)
+		first := enter(t, line, 1, 1)[0]
+		release(t, line, first)
+		advance(t, line, rdb, time.Hour)
+		tickThrough(t, line)
+		_, known := line.Ended(first.Visitor, first.Place)
+		require.False(t, known, "the end is forgotten")
+		second := enter(t, line, 1, 1)[0]
+		require.NotEqual(t, first.Lease.Admission, second.Lease.Admission)
+
+		old, ticket := holding(first), sign(first)
+		ready, flight, order := old, old, old
+		ready.Active, flight.Flight, order.Order = false, time.Minute, "request"
+		asked := map[string]func() (queue.Standing, error){
+			"touch": func() (queue.Standing, error) { return line.Touch(t.Context(), ticket) },
+			"look":  func() (queue.Standing, error) { return line.Look(t.Context(), ticket) },
+		}
+		for name, h := range map[string]queue.Holding{"active": old, "ready": ready, "in flight": flight, "an order": order} {
+			asked["claim, "+name] = func() (queue.Standing, error) { return line.Claim(t.Context(), h) }
+			asked["renew, "+name] = func() (queue.Standing, error) { return line.Renew(t.Context(), h) }
+		}
+		ask := func() {
+			for name, ask := range asked {
+				told, err := ask()
+				require.NoError(t, err)
+				require.Contains(t, []queue.State{queue.Ended, queue.Unknown}, told.State, name)
+				require.Empty(t, told.Lease, name)
+			}
+		}
+		ask()
+		own := touch(t, line, second)
+		require.Equal(t, queue.Active, own.State)
+		require.Equal(t, second.Lease.Admission, own.Lease.Admission)
+		require.Equal(t, second.Lease.End, own.Lease.End, "nor is it prolonged")
+		require.Empty(t, own.Lease.Order)
+
+		release(t, line, second)
+		advance(t, line, rdb, time.Hour)
+		tickThrough(t, line)
+		enter(t, line, 10, 2) // the room is full
+		waits := touch(t, line, join(t, line, 1))
+		require.Equal(t, queue.Waiting, waits.State)
+		told, err := line.Look(t.Context(), ticket)
+		require.NoError(t, err)
+		require.Equal(t, queue.Unknown, told.State)
+		told, err = line.Look(t.Context(), sign(waits))
+		require.NoError(t, err)
+		require.Equal(t, waits.Place, told.Place)
+	})
+}
+
 // touchActive brings back somebody whose session is over while nobody waited.
 func touchActive(t *testing.T, line *queue.Line, s queue.Standing) queue.Standing {
 	t.Helper()

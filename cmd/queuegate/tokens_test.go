@@ -332,10 +332,11 @@ func TestParallelFirstRequestsOfABrowserEndInsideWhateverComesLast(t *testing.T)
 	last := <-late
 	require.Equal(t, http.StatusOK, last.code)
 	lines := last.header.Values("Set-Cookie")
-	require.Len(t, lines, 3, "the shop's two in their order, and the gate's")
+	require.Len(t, lines, 4, "the shop's two in their order, and the gate's")
 	require.Equal(t, "basket=7; Path=/", lines[0])
 	require.Equal(t, "theme=dark", lines[1])
-	require.True(t, strings.HasPrefix(lines[2], "queuegate_entry_checkout="), lines)
+	require.True(t, strings.HasPrefix(lines[2], "queuegate_ticket_checkout="), lines)
+	require.True(t, strings.HasPrefix(lines[3], "queuegate_entry_checkout="), lines)
 	home, err := url.Parse(f.gates[0].url)
 	require.NoError(t, err)
 	browser.Jar.SetCookies(home, (&http.Response{Header: last.header}).Cookies())
@@ -346,4 +347,68 @@ func TestParallelFirstRequestsOfABrowserEndInsideWhateverComesLast(t *testing.T)
 	log := f.gates[0].stderr.String() + f.gates[1].stderr.String()
 	require.Contains(t, log, "the shop sets a cookie whose name begins like the gate's own")
 	require.NotContains(t, f.shop.last(t, "/checkout").Header.Get("Cookie"), "queuegate_")
+}
+
+// An app that joins with its key again is the same visitor in a new stay. Who still has
+// pass and ticket of the one before, of which nobody knows any more, has no part in it.
+func TestNothingOfALaterStayIsGivenForThePassOfAnEarlierOne(t *testing.T) {
+	t.Parallel()
+	f := startFleet(t, plan{gates: 1, rooms: room("total_active_users: 4")})
+	g, rdb := f.gates[0], f.redis.Client(t)
+	key := map[string]string{"Idempotency-Key": "one-and-the-same-app"}
+	owner := newApp(t)
+	_, err := owner.join(g, key)
+	require.NoError(t, err)
+	owner.await(t, g)
+	_, err = owner.open(g)
+	require.NoError(t, err)
+	old := passOf(t, owner.pass)
+	pass, ticket := owner.pass, owner.ticket
+	require.NotEmpty(t, ticket)
+	_, err = owner.release(g)
+	require.NoError(t, err)
+	require.NoError(t, rdb.HIncrBy(t.Context(), "qg:{checkout}:room", "now", time.Hour.Milliseconds()).Err())
+	eventually(t, "the end is forgotten", func() bool { return rdb.ZCard(t.Context(), "qg:{checkout}:ended").Val() == 0 })
+	eventually(t, "at the gate as well", func() bool {
+		thief := newApp(t)
+		thief.pass = pass
+		got, err := thief.poll(g)
+		return err == nil && got.doc.Status == "expired"
+	})
+	owner.pass, owner.ticket = "", ""
+	_, err = owner.join(g, key)
+	require.NoError(t, err)
+	owner.await(t, g)
+	_, err = owner.open(g)
+	require.NoError(t, err)
+	own := passOf(t, owner.pass)
+	require.Equal(t, old.Visitor, own.Visitor)
+	require.NotEqual(t, old.Admission, own.Admission)
+
+	for range 3 {
+		for _, thief := range []*app{{pass: pass}, {ticket: ticket}, {pass: pass, ticket: ticket}} {
+			thief.client, thief.room, thief.path = newClient(t), owner.room, owner.path
+			for _, ask := range []func() (answer, error){
+				func() (answer, error) { return thief.poll(g) },
+				func() (answer, error) { return thief.open(g) },
+				func() (answer, error) { return thief.join(g, nil) },
+			} {
+				keep := *thief
+				_, err := ask()
+				require.NoError(t, err)
+				if thief.pass != "" {
+					require.NotEqual(t, own.Admission, passOf(t, thief.pass).Admission)
+				}
+				*thief = keep
+			}
+		}
+	}
+	for _, r := range f.shop.got("/checkout") {
+		if r.Header.Get("X-Queuegate-Visitor") == own.Visitor {
+			require.Contains(t, []string{old.Admission, own.Admission}, r.Header.Get("X-Queuegate-Admission"))
+		}
+	}
+	got, err := owner.order(g)
+	require.NoError(t, err)
+	require.Equal(t, http.StatusCreated, got.code)
 }

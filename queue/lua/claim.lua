@@ -5,7 +5,8 @@
 -- returns {header, standing…}, one standing for each pass in order
 --
 -- Repeatable: who claimed already gets the same lease again, so an answer that
--- was lost can be asked for once more. Only the very admission counts; a slot
+-- was lost can be asked for once more. Only the very admission counts: who shows
+-- another one is told nothing of the lease there is; a slot
 -- given on is never revived. A lease past its end that nobody wanted is still
 -- its holder's, and the session starts anew from now; unless sessions are not
 -- renewed, where it is over. A token of a lost epoch
@@ -39,8 +40,8 @@ local function claim(visitor, admission, place, stage, ends, epoch, order)
     return with_pass(lease)
   end
   local stay = end_of(visitor, place)
-  if stay then return ended_standing(stay) end
-  return standing(visitor)
+  if not stay and lease then stay = { place = place, why = 'expired', admission = admission } end
+  return stay and ended_standing(stay) or standing(visitor)
 end
 
 local answers = { false }

@@ -4,7 +4,8 @@
 -- ARGV[2…] visitor, place, due, epoch of each ticket, and the visitor to move it to
 -- returns {header, standing…}, one standing of the new owner for each
 --
--- Moving to oneself changes nothing and tells where one stands.
+-- Moving to oneself changes nothing and tells where one stands, but nothing of a
+-- later stay than the ticket's; place 0 asks for whatever there is.
 -- Idempotent: a move is an end of the first visitor's stay, and an ended stay has
 -- nothing to move. If both have a place the earlier one stays. A pass is not
 -- moved: it belongs to who holds it. A place older than a stay that the new owner
@@ -35,9 +36,16 @@ for i = 2, #ARGV, 5 do
   move(ARGV[i], tonumber(ARGV[i + 1]), tonumber(ARGV[i + 2]), tonumber(ARGV[i + 3]), ARGV[i + 4])
 end
 admit(0)
+-- later tells whether what the line knows is of a later stay than this place.
+local function later(visitor, place)
+  local lease, _, at = lease_of(visitor), where(visitor)
+  return place > 0 and (lease and lease.place or at or 0) > place
+end
+
 local answers = { false }
 for i = 2, #ARGV, 5 do
-  answers[#answers + 1] = standing(ARGV[i + 4])
+  local of, to = ARGV[i], ARGV[i + 4]
+  answers[#answers + 1] = of == to and later(to, tonumber(ARGV[i + 1])) and refused('') or standing(to)
 end
 save()
 answers[1] = header()

@@ -10,7 +10,8 @@
 -- session_max from the claim and never backwards; for a request in flight it
 -- moves to what that needs, also past the session's last end, but at most
 -- max_request past it, however many requests overlap. A lease that is gone stays so,
--- but for a token of a lost epoch, which brings its lease back.
+-- but for a token of a lost epoch, which brings its lease back; and of the lease of
+-- another admission nothing is told.
 
 local function renew(visitor, admission, place, stage, ends, epoch, flight, order)
   local lease = lease_of(visitor) or restore(visitor, stage, admission, place, ends, epoch)
@@ -28,8 +29,8 @@ local function renew(visitor, admission, place, stage, ends, epoch, flight, orde
     return lease.ends > now and with_pass(lease) or standing(visitor)
   end
   local stay = end_of(visitor, place)
-  if stay then return ended_standing(stay) end
-  return standing(visitor)
+  if not stay and lease then stay = { place = place, why = 'expired', admission = admission } end
+  return stay and ended_standing(stay) or standing(visitor)
 end
 
 local answers = { false }

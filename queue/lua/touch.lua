@@ -8,7 +8,8 @@
 -- Idempotent. Whoever is away or unknown stands again at the ticket's own place;
 -- if both Redis and the ticket know a place the earlier one counts. A ticket is
 -- void when its stay ended, when a reset came after it, when its holder was silent
--- for waiting_timeout after it was due, or when it is of an earlier stay.
+-- for waiting_timeout after it was due, or when it is of an earlier stay: of the
+-- pass of a later one nothing is told.
 
 -- Who is in front of this place is near: every poll is heard, and nobody need be
 -- counted to know it.
@@ -89,7 +90,9 @@ for from = 2, #ARGV, 4 * PAGE do
       end
       met[visitor] = true
     end
-    if lease then
+    if lease and lease.place > place then
+      voids[i] = read_end(ends[n], place) or { place = place, why = 'expired' }
+    elseif lease then
       local over
       held, over = hold_on(visitor, lease)
       if held then
@@ -100,7 +103,7 @@ for from = 2, #ARGV, 4 * PAGE do
         parts[n], places[n] = 'away', lease.place
       end
     end
-    if not held then
+    if not held and not voids[i] then
       voids[i] = void(place, tonumber(ARGV[i + 2]), tonumber(ARGV[i + 3]), places[n], ends[n])
       -- Two tickets of one visitor in one call are one sign.
       if not voids[i] and not heard[visitor] then
