@@ -16,6 +16,9 @@ import (
 // connections for ever (https://github.com/golang/go/issues/75807).
 const halfClosed = 30 * time.Second
 
+// farewell is how long a client has to read why its tunnel ends.
+const farewell = time.Second
+
 // becameStream tells that the answer has no end of its own.
 func (t *trip) becameStream() {
 	t.timer.Stop()
@@ -65,6 +68,18 @@ type tunnelConn struct {
 	patience time.Duration
 	once     sync.Once
 	timer    *time.Timer
+
+	writing sync.Mutex
+	said    frames // by the shop
+}
+
+// Write passes on what the shop says.
+func (c *tunnelConn) Write(p []byte) (int, error) {
+	c.writing.Lock()
+	defer c.writing.Unlock()
+	n, err := c.Conn.Write(p)
+	c.said.follow(p[:n])
+	return n, err
 }
 
 // Read notes that the client has said something, or will say no more.
@@ -95,11 +110,32 @@ func (c *tunnelConn) half() {
 	})
 }
 
-// Close closes the connection.
+// Close closes the connection. A client whose pass has ended is told so first, unless
+// the shop has left off in the middle of a frame.
 func (c *tunnelConn) Close() error {
 	c.once.Do(func() {}) // no timer from here on
 	if c.timer != nil {
 		c.timer.Stop()
 	}
+	if errors.Is(c.t.cause(), errPassEnded) && c.sayEnded() {
+		time.AfterFunc(farewell, func() { _ = c.Conn.Close() })
+		return nil
+	}
 	return c.Conn.Close()
+}
+
+// sayEnded says that the pass has ended and closes our half, so that whatever the
+// client is sending does not have the kernel throw the word away. It reports whether
+// that could be said.
+func (c *tunnelConn) sayEnded() bool {
+	half, ok := c.Conn.(interface{ CloseWrite() error })
+	if !ok || !c.writing.TryLock() { // in the middle of something
+		return false
+	}
+	defer c.writing.Unlock()
+	if !c.said.between() || c.SetWriteDeadline(time.Now().Add(farewell)) != nil {
+		return false
+	}
+	_, err := c.Conn.Write(closeFrame("the pass has ended"))
+	return err == nil && half.CloseWrite() == nil
 }

@@ -79,6 +79,45 @@ func closed(t *testing.T, r io.Reader) {
 	require.NotErrorIs(t, err, os.ErrDeadlineExceeded, "the stream goes on")
 }
 
+// A client that is told why does not come again at once. Nothing is put into the middle
+// of what the shop says, nor behind its own close.
+func TestClientOfATunnelIsToldThatItsPassHasEnded(t *testing.T) {
+	const word = "\x88\x14\x03\xf0the pass has ended"
+	for name, tc := range map[string]struct{ said, word string }{
+		"nothing was said":          {"", word},
+		"a frame was said":          {"\x81\x05hello", word},
+		"a frame is half said":      {"\x81\x05hel", ""},
+		"the shop has closed":       {"\x88\x02\x03\xe8", ""},
+		"it is no WebSocket at all": {"hello\n", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, shortSession)
+			pass := b.admit()
+			b.shop.does(func(_ shopRequest, conn net.Conn) {
+				_, _ = io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"+tc.said)
+				_, _ = io.Copy(io.Discard, conn)
+			})
+			conn, err := net.Dial("tcp", b.server.Listener.Addr().String())
+			require.NoError(t, err)
+			defer conn.Close()
+			require.NoError(t, conn.SetDeadline(time.Now().Add(soon)))
+			_, err = io.WriteString(conn, raw("GET", "/order/live", "", append(handshake, "X-Entry-Token: "+pass)...))
+			require.NoError(t, err)
+			r := bufio.NewReader(conn)
+			_, err = http.ReadResponse(r, nil)
+			require.NoError(t, err)
+			_, err = io.ReadFull(r, make([]byte, len(tc.said)))
+			require.NoError(t, err)
+			_, err = io.WriteString(conn, "\x81\x80\x00\x00\x00\x00") // on its way when the end comes
+			require.NoError(t, err)
+			require.Equal(t, 200, b.call("POST", "/_queue/sale/release", "", "X-Entry-Token: "+pass).StatusCode)
+			rest, err := io.ReadAll(r)
+			require.NotErrorIs(t, err, os.ErrDeadlineExceeded)
+			require.Equal(t, tc.word, string(rest))
+		})
+	}
+}
+
 func TestStreamEndsWithItsPass(t *testing.T) {
 	for _, kind := range []string{"tunnel", "events"} {
 		for name, end := range map[string]func(*bench, string){

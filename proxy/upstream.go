@@ -51,8 +51,10 @@ type trip struct {
 	timer *time.Timer
 	body  *watchedBody
 	slot  *keeper
-	// giveUp breaks the request off, over is called when its stream has ended.
+	// giveUp breaks the request off, cause tells why that was done, over is called
+	// when its stream has ended.
 	giveUp context.CancelCauseFunc
+	cause  func() error
 	over   func()
 }
 
@@ -89,9 +91,9 @@ func (s *shop) serve(x *exchange) {
 	}
 	ctx, cancel := context.WithCancelCause(base)
 	defer cancel(nil)
-	t := &trip{x: x, giveUp: cancel, timer: time.AfterFunc(s.maxRequest, func() { cancel(errMaxRequest) })}
+	t := &trip{x: x, giveUp: cancel, cause: func() error { return context.Cause(ctx) }, timer: time.AfterFunc(s.maxRequest, func() { cancel(errMaxRequest) })}
 	defer t.timer.Stop()
-	defer func() { t.ended(context.Cause(ctx)) }()
+	defer func() { t.ended(t.cause()) }()
 	x.record.giveUp = func() { cancel(errManyInformed) }
 	t.slot = x.keepSlot(cancel)
 	defer t.slot.stop()

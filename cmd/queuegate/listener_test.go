@@ -98,7 +98,9 @@ func TestStreamsLiveAsLongAsThePass(t *testing.T) {
 	// Given back at the other gate.
 	_, err := leaves.release(there)
 	require.NoError(t, err)
-	ends(t, left)
+	word, err := io.ReadAll(left)
+	require.NoError(t, err)
+	require.Equal(t, "\x88\x14\x03\xf0the pass has ended", string(word), "a close frame, policy violation")
 	ends(t, leftEvents)
 
 	// One talks on beyond all sessions of the others, and is never cut off.
