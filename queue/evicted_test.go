@@ -103,3 +103,30 @@ func TestAMissingKeyIsALossAndIsMadeGood(t *testing.T) {
 		}
 	})
 }
+
+func TestARoomWhoseHashIsLostGoesOnFromWhatIsLeft(t *testing.T) {
+	onEach(t, func(t *testing.T, rdb *redis.Client) {
+		slots := func(o *queue.Options) { o.Limits.Slots = 1 }
+		before := newLine(t, rdb, slots)
+		advance(t, before, rdb, time.Hour) // and the clock goes back by it when the hash is gone
+		inside := enter(t, before, 1, 1)[0]
+		waiting := waitIn(t, before, 10, 2)
+		require.NoError(t, rdb.Del(t.Context(), before.Keys()[0]).Err())
+
+		after := newLine(t, rdb, slots) // of a fleet started anew: nobody remembers
+		require.Greater(t, join(t, after, 20).Place, waiting[1].Place, "newcomers stand behind everybody")
+		_, err := after.Reset(t.Context(), "ana")
+		require.NoError(t, err)
+		for _, s := range waiting {
+			require.Equal(t, queue.Expired, touch(t, after, s).Why, "a reset voids the places of before")
+		}
+		require.NotEqual(t, queue.Active, renewed(t, after, inside).State, "and the passes")
+	})
+}
+
+func renewed(t *testing.T, line *queue.Line, s queue.Standing) queue.Standing {
+	t.Helper()
+	next, err := line.Renew(t.Context(), holding(s))
+	require.NoError(t, err)
+	return next
+}

@@ -110,11 +110,35 @@ func (m *modelRoom) clone() *modelRoom {
 	return &c
 }
 
+// furthest is how far the sequences were, by what is left when the room's hash alone
+// is gone.
+func (m *modelRoom) furthest() (last, endno int64) {
+	for _, end := range m.ends {
+		endno = max(endno, end.number)
+	}
+	last = endno
+	for _, part := range []map[string]spot{m.waiting, m.fresh} {
+		for _, s := range part {
+			last = max(last, s.place)
+		}
+	}
+	for _, s := range m.away {
+		last = max(last, (s.due+2)*1000)
+	}
+	for _, l := range m.leases {
+		last = max(last, (l.ends+2)*1000)
+	}
+	return last, endno
+}
+
 // begin is what every call begins with: time moves by moved (in an empty room up
 // to clock), and a loss of history is noticed.
 func (m *modelRoom) begin(g *modelGate, moved, clock int64, shown proof) {
 	known, taken, torn := m.exists, m.mend(), len(m.torn) > 0
 	clear(m.torn)
+	if !known {
+		m.last, m.endno = m.furthest()
+	}
 	if generation := max(g.generation, shown.generation); generation > m.generation {
 		if m.last < generation {
 			m.empty()

@@ -120,6 +120,18 @@ if not mend(leases_n == slots_n and (room.held or slots_n) == slots_n, SLOTS, LE
 end
 mend(ends_n == ended_n, ENDED, ENDS)
 
+-- A room whose hash alone is missing: what is left shows how far the sequence was.
+-- Places are scores in the line, and below the end of a lease and the due of who is
+-- away, but for the joins of one moment.
+local known = number(1, nil) ~= nil
+if not known and waiting_n + fresh_n + away_n + slots_n + ended_n > 0 then
+  local function top(key)
+    return tonumber(redis.call('ZRANGE', key, -1, -1, 'WITHSCORES')[2] or '0')
+  end
+  room.endno = top(ENDED)
+  room.last = math.max(top(WAITING), top(FRESH), room.endno, (top(AWAY) + 2) * 1000, (top(SLOTS) + 2) * 1000)
+end
+
 -- A reset that the caller knows of and Redis does not: an older copy came back, or
 -- none. Whoever the copy knows is of the time before it, unless places were given
 -- since; then those of before are void when they show up.
@@ -140,7 +152,6 @@ local left = waiting_n + fresh_n + away_n + slots_n
 local time = redis.call('TIME')
 local clock = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
 local now = number(1, nil)
-local known = now ~= nil
 if not known then
   now = clock
 elseif left > 0 then
