@@ -3,10 +3,12 @@ package proxy_test
 import (
 	"bufio"
 	"context"
+	"crypto/tls"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"runtime"
 	"slices"
 	"strings"
@@ -294,4 +296,51 @@ func TestAStreamLearnsFromTheCallThatAnswersItsPing(t *testing.T) {
 	answer()
 	awaitText(t, r, `"position":1`)
 	b.gate.CloseStreams()
+}
+
+// Browsers follow over HTTP/2 where there is TLS. A WebSocket there is a connection of
+// HTTP/1.1.
+func TestStreamsOverTLS(t *testing.T) {
+	b, line := newDeepBench(t)
+	server := httptest.NewUnstartedServer(b.gate)
+	server.EnableHTTP2 = true
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	ask := func(kind, ticket string) *http.Response {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL+"/_queue/sale/"+kind, nil)
+		require.NoError(t, err)
+		r.Header.Set("X-Queue-Ticket", ticket)
+		resp, err := server.Client().Do(r)
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = resp.Body.Close() })
+		return resp
+	}
+	resp := ask("events", b.ticketFor(1))
+	require.Equal(t, "HTTP/2.0", resp.Proto)
+	require.Equal(t, "text/event-stream", resp.Header.Get("Content-Type"))
+	require.Equal(t, "no-store", resp.Header.Get("Cache-Control"))
+	require.Equal(t, http.StatusUpgradeRequired, ask("ws", b.ticketFor(2)).StatusCode)
+
+	conn, err := tls.Dial("tcp", server.Listener.Addr().String(), &tls.Config{RootCAs: server.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs, ServerName: "example.com"})
+	require.NoError(t, err)
+	defer conn.Close()
+	_, err = io.WriteString(conn, raw("GET", "/_queue/sale/ws", "", append(offersSocket, "X-Queue-Ticket: "+b.ticketFor(3))...))
+	require.NoError(t, err)
+	socket := bufio.NewReader(conn)
+	upgraded, err := http.ReadResponse(socket, nil)
+	require.NoError(t, err)
+	require.Equal(t, 101, upgraded.StatusCode)
+
+	line.ahead.Store(30_000)
+	events := bufio.NewReader(resp.Body)
+	awaitText(t, events, `"ahead":30000`)
+	text, err := socket.ReadString('}')
+	for err == nil && !strings.Contains(text, `"ahead":30000`) {
+		text, err = socket.ReadString('}')
+	}
+	require.NoError(t, err)
+	b.gate.CloseStreams()
+	awaitText(t, events, "event: closed")
+	_, err = io.Copy(io.Discard, events)
+	require.NoError(t, err)
 }

@@ -149,10 +149,20 @@ func TestChangedValuesAreToldToEverybodyAtOnce(t *testing.T) {
 		})
 	})
 	t.Cleanup(func() { cancel(); all.Wait() })
-	subscribed(t, rdb)
+	published := rdb.Subscribe(t.Context(), "qg:{checkout}:room")
+	defer published.Close()
+	_, err := published.Receive(t.Context()) // subscribed
+	require.NoError(t, err)
 	for _, words := range []string{"Doors at nine.", "Doors at ten."} {
 		_, err := other.Control(t.Context(), queue.Change{By: "test", Set: map[queue.Setting]string{queue.SettingMessage: words}})
 		require.NoError(t, err)
+		for payload := ""; payload != "*"; {
+			message, err := published.ReceiveTimeout(t.Context(), time.Minute)
+			require.NoError(t, err)
+			if m, ok := message.(*redis.Message); ok {
+				payload = m.Payload
+			}
+		}
 		for heard := ""; heard != words; {
 			select {
 			case heard = <-told:

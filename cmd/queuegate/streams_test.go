@@ -254,3 +254,30 @@ func TestStreamsTellThatRedisIsAway(t *testing.T) {
 	f.redis.Resume(t)
 	require.Equal(t, "open", events.next(t, "state").doc.RoomState)
 }
+
+func TestAnOperatorsWordsReachTheStreamsOfAllGates(t *testing.T) {
+	t.Parallel()
+	f := startFleet(t, plan{gates: 2, rooms: room(ample)})
+	newApp(t).enter(t, f.gates[0])
+	var streams []*stream
+	for _, g := range f.gates {
+		streams = append(streams, joined(t, g).events(t, g), joined(t, g).socket(t, g))
+	}
+	for _, s := range streams {
+		s.next(t, "update")
+	}
+	patched := mustSend(t, newClient(t), request{
+		method: "PATCH", url: f.gates[0].admin + "/api/rooms/checkout", header: map[string]string{"Content-Type": "application/json"},
+		body: `{"state":"paused","message":"Doors at nine.","remaining_stock":7}`,
+	})
+	require.Equal(t, 200, patched.code, "%s", patched.body)
+	for _, s := range streams {
+		for {
+			told := s.next(t, "state")
+			if told.doc.RoomState == "paused" && strings.Contains(told.raw, `"message":"Doors at nine."`) {
+				require.EqualValues(t, 7, *told.doc.Stock)
+				break
+			}
+		}
+	}
+}

@@ -2,6 +2,7 @@ package stream_test
 
 import (
 	"bufio"
+	"context"
 	"io"
 	"net"
 	"net/http"
@@ -32,8 +33,8 @@ func TestAStreamEndsAfterItsTimeWithAWordWhenToComeBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hub := stream.NewHub(stream.NewQuota(100), nil)
 		began := time.Now()
-		ends := make(chan time.Duration, 100)
-		for i := range 100 {
+		ends := make(chan time.Duration, 30)
+		for i := range 30 {
 			client, server := net.Pipe()
 			s, err := hub.Open(strconv.Itoa(i), &talker{data: []byte(`{"a":1}`)})
 			require.NoError(t, err)
@@ -50,12 +51,47 @@ func TestAStreamEndsAfterItsTimeWithAWordWhenToComeBack(t *testing.T) {
 			}()
 		}
 		first, last := <-ends, time.Duration(0)
-		for range 99 {
+		for range 29 {
 			last = <-ends
 		}
 		hub.Close()
 		require.Greater(t, first, 15*time.Minute)
 		require.Less(t, last, 25*time.Minute)
 		require.Greater(t, last-first, 4*time.Minute)
+	})
+}
+
+func TestWhatConcernsEverybodyIsLookedForSoonAndNotTooOften(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		all := make(chan struct{})
+		hub := stream.NewHub(stream.NewQuota(1), func(ctx context.Context, tell func([]string)) error {
+			for {
+				select {
+				case <-ctx.Done():
+					return ctx.Err()
+				case <-all:
+					tell(nil)
+				}
+			}
+		})
+		f := &talker{data: []byte(`{"a":1}`)}
+		client, server := net.Pipe()
+		s, err := hub.Open("one", f)
+		require.NoError(t, err)
+		require.True(t, s.ServeEvents(piped{httptest.NewRecorder(), server}, httptest.NewRequest(http.MethodGet, "/", nil), stream.Message{Data: []byte(`{"a":1}`)}))
+		go func() { _, _ = io.Copy(io.Discard, client) }()
+		time.Sleep(time.Second + time.Millisecond)
+		synctest.Wait()
+		looked := f.looks.Load()
+		require.EqualValues(t, 2, looked, "twice a second by itself")
+		for range 199 { // for a fifth of a second
+			all <- struct{}{}
+			time.Sleep(time.Millisecond)
+		}
+		synctest.Wait()
+		require.Greater(t, f.looks.Load(), looked)
+		require.LessOrEqual(t, f.looks.Load(), looked+3)
+		hub.Close()
+		_ = client.Close()
 	})
 }
