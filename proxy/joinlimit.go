@@ -15,7 +15,7 @@ import (
 )
 
 // JoinLimit bounds how many new places one client address is given by one gate.
-// People who bring a ticket or a pass are never counted.
+// People who have a place or a pass are never counted.
 type JoinLimit struct {
 	// PerMinute is how many places at once and how many a minute after that; zero
 	// means no limit.
