@@ -265,3 +265,20 @@ func TestAChangeMadeForAnOlderVersionIsRefused(t *testing.T) {
 	_, err = one.Control(t.Context(), queue.Change{By: "ana", Version: one.Controls().Version, Set: set{queue.SettingSlots: "3"}})
 	require.NoError(t, err)
 }
+
+func TestTheFlowIsThatOfTheRateAlone(t *testing.T) {
+	rdb := queuetest.Embedded(t)
+	line := newLine(t, rdb, func(o *queue.Options) { o.Limits = queue.Limits{PerMinute: 60, Burst: 1} })
+	join(t, line, 1) // in at once
+	waitIn(t, line, 2, 58)
+	for range 10 {
+		advance(t, line, rdb, time.Second)
+		tickThrough(t, line)
+		letIn(t, line, 2)
+	}
+	room, _ := line.Room()
+	require.InDelta(t, 1, room.Flow, 0.3, "and who waits is told the wait by it")
+	tally, err := line.Tally(t.Context())
+	require.NoError(t, err)
+	require.GreaterOrEqual(t, tally.Admitted, int64(30), "passes given by hand are passes given")
+}

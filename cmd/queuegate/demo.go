@@ -119,7 +119,8 @@ func welcome(w io.Writer, url, admin, shop string, o demoOptions) {
 
   open      %[2]s/            the shop; its checkout is behind the gate
             %[2]s/checkout    %[5]d people at once, %[6]d new ones a minute at most
-  admin     %[3]s/readyz      (probes)
+  admin     %[3]s/readyz      (probes; /preview shows every page)
+            queuegate rooms show checkout --admin %[3]s    (the operator: pause, admit, change the limits, ...)
   the shop  %[4]s            itself, to compare
 
   try       curl -si -H 'Accept: text/html' %[2]s/checkout

@@ -176,12 +176,8 @@ local function grant(visitor, place, aside)
   unwritten[#unwritten + 1] = visitor
   slots_n = slots_n + 1
   if now < room.based then room.base = room.base + 1 end
-  if aside then
-    add('aside', 1)
-  else
-    take()
-    room.admitted = room.admitted + 1
-  end
+  if aside then add('aside', 1) else take() end
+  room.admitted = room.admitted + 1
   room.top = math.max(room.top, place)
   spent = spent + GRANT
   hints[#hints + 1] = visitor

@@ -16,7 +16,7 @@
 -- that all gates answer from, and tells the new ends.
 
 local kept = redis.call('HMGET', ROOM, 'sweep', 'swept', 'made', 'measured', 'seen', 'from', 'thinned', 'stepped',
-  'returned', 'left', 'pruned', 'marked', 'version')
+  'returned', 'left', 'pruned', 'marked', 'version', 'aside')
 local function field(i) return tonumber(kept[i] or '0') end
 
 -- A lease that nobody wanted stays its holder's for as long again as it lasted,
@@ -88,6 +88,7 @@ end
 -- measure follows two figures over about three quarters of a minute, the same for
 -- all gates: admissions a second, and the share of the waiting who go away in a
 -- second.
+-- Whom the operator let in says nothing about it.
 -- Only time in which people waited and could be admitted counts: a quiet hour or
 -- a pause says nothing about how fast a line moves.
 local function measure(waited, admitted, lost)
@@ -163,7 +164,7 @@ local made, finished = snapshot()
 sweep()
 if not healing() then drop_away() end
 forget_ends()
-measure(waited and waiting_n > 0, room.admitted, field(8) + (count.stepped or 0) - field(9) + field(10))
+measure(waited and waiting_n > 0, room.admitted - field(14), field(8) + (count.stepped or 0) - field(9) + field(10))
 
 local again = spent >= MOST or not finished
 local answer = { false, again and 1 or 0, '', kept[13] or '0', '' }
