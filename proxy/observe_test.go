@@ -91,9 +91,11 @@ func TestWhatTheShopFailsIsObserved(t *testing.T) {
 		"an answer": {func(_ shopRequest, c net.Conn) {
 			_, _ = io.WriteString(c, "HTTP/1.1 500 Oops\r\nConnection: close\r\nContent-Length: 0\r\n\r\n")
 		}, ""},
-		"closed":     {func(shopRequest, net.Conn) {}, proxy.ShopUnreachable},
-		"late":       {func(shopRequest, net.Conn) { <-release }, proxy.ShopTimeout},
-		"broken off": {func(_ shopRequest, c net.Conn) { _, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nshop") }, proxy.ShopBroke},
+		"closed": {func(shopRequest, net.Conn) {}, proxy.ShopUnreachable},
+		"late":   {func(shopRequest, net.Conn) { <-release }, proxy.ShopTimeout},
+		"broken off": {func(_ shopRequest, c net.Conn) {
+			_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nshop")
+		}, proxy.ShopBroke},
 	} {
 		t.Run(name, func(t *testing.T) {
 			seen := &observed{}

@@ -176,4 +176,3 @@ func TestAnotherConfigurationTakesTheOldRoomsAway(t *testing.T) {
 	require.Contains(t, lines, `queuegate_queue_waiting{room="drop"} 4000`)
 	require.NotContains(t, lines, `queuegate_queue_waiting{room="sale"} 4000`)
 }
-
