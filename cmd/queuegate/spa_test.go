@@ -92,7 +92,9 @@ func orderWaitsForAClick(t *testing.T, b *chromium) {
 	require.True(t, look[bool](v, `!document.querySelector("dialog[open]")`))
 	v.fetches("/checkout/api", `{}`)
 	v.await("a call with the pass", `got[1] === "200 GET "`)
-	s.shop.behave(func(w http.ResponseWriter, _ *http.Request) { http.Error(w, `{"status":"slow down"}`, http.StatusTooManyRequests) })
+	s.shop.behave(func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, `{"status":"slow down"}`, http.StatusTooManyRequests)
+	})
 	v.fetches("/checkout/api", `{}`)
 	v.await("a refusal of the shop's own", `got[2]?.startsWith("429 {")`)
 	v.quiet()
