@@ -141,6 +141,9 @@ func (x *exchange) refuse(d statusDoc, v page.View, status int) {
 
 // pageFor is the page of a standing that d describes.
 func (x *exchange) pageFor(st queue.Standing, d statusDoc) page.View {
+	if st.Room.State == queue.Open && d.RoomState == string(queue.Paused) { // as the visitor is told
+		st.Room.State, st.WaitKnown = queue.Paused, false
+	}
 	v := page.View{
 		State: pageState(st), Poll: d.poll,
 		Position: st.Ahead + 1, Ahead: st.Ahead, Behind: st.Behind, Waiting: st.Waiting,

@@ -124,6 +124,10 @@ func New(o Options) (*Gate, error) {
 	return g, nil
 }
 
+// ShopRefuses tells whether the shop takes no connections: then nobody new is to be
+// let in, for they would have nowhere to go.
+func (g *Gate) ShopRefuses() bool { return g.shop.refusal.refuses() }
+
 // Pages are the pages of the rooms, by name.
 func (g *Gate) Pages() map[string]*page.Renderer {
 	pages := make(map[string]*page.Renderer, len(g.rooms))

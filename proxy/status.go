@@ -77,7 +77,8 @@ func (x *exchange) describe(st queue.Standing) (d statusDoc, ok bool) {
 // describe says what st means to the visitor. It makes a ticket, or signs the
 // pass, that goes with it; the error says that the pass cannot be signed.
 func (x *visit) describe(st queue.Standing) (d statusDoc, pass *held, err error) {
-	d = x.room.tells(statusDoc{Room: x.room.Name, RoomState: roomState(st.Room.State)})
+	d = x.room.tells(statusDoc{Room: x.room.Name, RoomState: x.g.roomState(st.Room.State)})
+	st.WaitKnown = st.WaitKnown && d.RoomState != string(queue.Paused)
 	switch st.State {
 	case queue.Away, queue.Waiting:
 		d.Status = statusWaiting
@@ -198,11 +199,16 @@ func (x *visit) lastKnown() statusDoc {
 // roomState is the state of the room as visitors are told. A room without
 // limits lets nobody in until a gate has written them back, after a loss a
 // moment later: that is trouble, and no operator's pause.
-func roomState(s queue.RoomState) string {
-	if s == queue.Unconfigured {
+// An open room whose shop takes no connections is paused until it does.
+func (g *Gate) roomState(s queue.RoomState) string {
+	switch {
+	case s == queue.Unconfigured:
 		return stateDegraded
+	case s == queue.Open && g.ShopRefuses():
+		return string(queue.Paused)
+	default:
+		return string(s)
 	}
-	return string(s)
 }
 
 // stateNow is the room's state as last heard.

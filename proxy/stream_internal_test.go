@@ -88,7 +88,7 @@ func TestConnectionsAreProbedForClientsThatVanished(t *testing.T) {
 	defer shop.Close()
 	at, err := url.Parse(shop.URL)
 	require.NoError(t, err)
-	back, err := newTransport(Upstream{URL: at}.withDefaults()).DialContext(context.Background(), "tcp", at.Host)
+	back, err := newDialer(Upstream{URL: at}.withDefaults()).DialContext(context.Background(), "tcp", at.Host)
 	require.NoError(t, err)
 	defer back.Close()
 

@@ -71,15 +71,17 @@ func keepAlive() net.KeepAliveConfig {
 	return net.KeepAliveConfig{Enable: true, Idle: 30 * time.Second, Interval: 15 * time.Second, Count: 4}
 }
 
+// newDialer makes connections to the shop.
+func newDialer(u Upstream) *net.Dialer {
+	return &net.Dialer{Timeout: u.DialTimeout, KeepAliveConfig: keepAlive()}
+}
+
 // newTransport returns the connections to the shop. No proxy of the
 // environment is used: where the gate dials is decided by its configuration
 // alone. HTTP/1.1 only, so that the target goes out as it came in.
-func newTransport(u Upstream) *http.Transport {
-	dialer := &net.Dialer{Timeout: u.DialTimeout, KeepAliveConfig: keepAlive()}
+func newTransport(u Upstream, dial func(context.Context, string, string) (net.Conn, error)) *http.Transport {
 	return &http.Transport{
-		DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
-			return dialer.DialContext(ctx, network, addr)
-		},
+		DialContext:           dial,
 		TLSHandshakeTimeout:   u.DialTimeout,
 		TLSNextProto:          map[string]func(string, *tls.Conn) http.RoundTripper{},
 		ResponseHeaderTimeout: u.ResponseTimeout,

@@ -38,6 +38,7 @@ type shop struct {
 	scheme     string
 	host       string
 	maxRequest time.Duration
+	refusal    *refusal // whether it takes connections
 	log        *slog.Logger
 	misnamed   sync.Once     // done when the shop has set a cookie under a name of ours
 	halfClosed time.Duration // how long one half of a tunnel outlives the other
@@ -67,9 +68,10 @@ func tripOf(ctx context.Context) *trip {
 
 func newShop(u Upstream, log *slog.Logger) *shop {
 	s := &shop{scheme: u.URL.Scheme, host: u.URL.Host, maxRequest: u.MaxRequest, halfClosed: halfClosed, patience: patience, log: log}
+	s.refusal = &refusal{dial: newDialer(u).DialContext, log: log}
 	s.proxy = &httputil.ReverseProxy{
 		Rewrite:        s.rewrite,
-		Transport:      newTransport(u),
+		Transport:      newTransport(u, s.refusal.DialContext),
 		BufferPool:     newBuffers(),
 		FlushInterval:  -1, // what the shop has sent is not held back
 		ModifyResponse: s.answer,

@@ -271,3 +271,35 @@ func TestEveryValueTellsWhereItComesFrom(t *testing.T) {
 	require.Equal(t, queue.Derived, got.Origin, "the file that came later allows no more")
 	require.Equal(t, "2h", got.Live.Value)
 }
+
+func TestAGateThatHoldsLetsNobodyInAndOthersDo(t *testing.T) {
+	onEach(t, func(t *testing.T, rdb *redis.Client) {
+		held := true
+		limits := func(o *queue.Options) { o.Limits = queue.Limits{Slots: 5, PerMinute: 60, Burst: 2} }
+		holds := newLine(t, rdb, func(o *queue.Options) { limits(o); o.Hold = func() bool { return held } })
+		other := newLine(t, rdb, limits)
+		people := waitIn(t, holds, 1, 6)
+		for range 10 {
+			advance(t, holds, rdb, time.Second)
+			_, err := holds.Tick(t.Context())
+			require.NoError(t, err)
+			for i, s := range people {
+				people[i] = touch(t, holds, s)
+				require.Equal(t, queue.Waiting, people[i].State, "held: neither a tick nor a sign of life admits")
+			}
+		}
+		require.Equal(t, queue.Ready, touch(t, other, people[0]).State, "a gate that reaches the shop goes on")
+
+		held = false
+		_, err := holds.Tick(t.Context())
+		require.NoError(t, err)
+		in := 0
+		for i, s := range people[1:] {
+			if touch(t, holds, s).State == queue.Ready {
+				in++
+				require.Equal(t, in, i+1, "in their order")
+			}
+		}
+		require.Equal(t, 1, in, "and no more at once than after any quiet time: one of the burst of two is in already")
+	})
+}

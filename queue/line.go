@@ -275,7 +275,7 @@ func (l *Line) callHeader(show shown) call {
 		Session: in.Session.Milliseconds(), SessionMax: in.SessionMax.Milliseconds(),
 		ClaimWindow: l.opts.ClaimWindow.Milliseconds(), PresenceWindow: l.opts.PresenceWindow.Milliseconds(),
 		WaitingTimeout: l.opts.WaitingTimeout.Milliseconds(), MaxWaiting: l.opts.MaxWaiting, Renewal: !in.DisableRenewal,
-		MaxRequest: l.opts.MaxRequest.Milliseconds(),
+		MaxRequest: l.opts.MaxRequest.Milliseconds(), Hold: l.opts.Hold(),
 	}
 	c.Generation = show.generation
 	if k := l.known.Load(); k != nil {

@@ -50,6 +50,9 @@ type Options struct {
 	MaxWaiting     int64         // beyond it newcomers get no place; 0 means unbounded
 
 	Log *slog.Logger // nothing is logged when nil
+	// Hold tells whether this gate must let nobody in at the moment, however the room
+	// stands; the line keeps its order and other gates go on. Never when nil.
+	Hold func() bool
 	// Observe is told of each call of a script that was sent, by name, and must not
 	// take long; nobody is when nil.
 	Observe func(script string, took time.Duration, err error)
@@ -82,6 +85,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Hold == nil {
+		o.Hold = func() bool { return false }
 	}
 	if o.Observe == nil {
 		o.Observe = func(string, time.Duration, error) {}

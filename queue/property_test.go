@@ -100,6 +100,7 @@ type person struct {
 	ticket, pass queue.Standing
 	last         queue.Standing // the last answer
 	ended        int64          // the highest place whose end was told
+	spent        int64          // the highest place of a pass that an order or the shop has ended, heard of or not
 }
 
 type gate struct {
@@ -514,7 +515,7 @@ func (w *world) touch(visitor string) {
 	if ticket.Place == 0 {
 		return
 	}
-	g, moved, before, settled := w.anyGate(), w.scripts.moves, p.last, p.ended
+	g, moved, before, settled := w.anyGate(), w.scripts.moves, p.last, max(p.ended, p.spent)
 	var want modelAnswer
 	ticket.Visitor = visitor
 	shown := proves(g, ticket.Due, proof{ticket.Room.Epoch, ticket.Place, ticket.Seen, ticket.Room.Generation})
@@ -598,6 +599,9 @@ func (w *world) settle(visitor string) {
 	h := holding(held)
 	if why != queue.Released {
 		h.Order = rapid.SampledFrom([]string{"order-1", "order-2"}).Draw(w.t, "order")
+	}
+	if why != queue.Failed {
+		w.person(visitor).spent = max(w.person(visitor).spent, h.Place)
 	}
 	shown := proves(g, h.End, proof{epoch: h.Epoch, place: h.Place, generation: h.Generation})
 	g.line.Settle(context.Background(), h, why)

@@ -108,6 +108,7 @@ type call struct {
 	PresenceWindow int64  `json:"presence_window"`
 	WaitingTimeout int64  `json:"waiting_timeout"`
 	MaxWaiting     int64  `json:"max_waiting"`
+	Hold           bool   `json:"hold"` // nobody is admitted by this call
 }
 
 // shown is what the tickets and tokens of one call show.

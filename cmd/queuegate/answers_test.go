@@ -164,6 +164,13 @@ func TestShopThatIsAwayIsToldApartFromOneThatIsLate(t *testing.T) {
 	require.Equal(t, http.StatusBadGateway, mustSend(t, newClient(t), request{method: "GET", url: g.url + "/about", header: browse()}).code)
 	said("unreachable", 2)
 
+	newcomer := newApp(t) // there is room, but nowhere to go
+	first, err := newcomer.join(g, nil)
+	require.NoError(t, err)
+	require.Equal(t, "waiting", first.doc.Status)
+	require.Equal(t, "paused", first.doc.RoomState)
+	newcomer.waits(t, g)
+
 	listener, err := net.Listen("tcp", address)
 	require.NoError(t, err)
 	shop := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -185,6 +192,10 @@ func TestShopThatIsAwayIsToldApartFromOneThatIsLate(t *testing.T) {
 	}), ReadHeaderTimeout: patience}
 	go func() { _ = shop.Serve(listener) }()
 	t.Cleanup(func() { _ = shop.Close() })
+	eventually(t, "the shop is back, and who waited is let in", func() bool {
+		got, err := newcomer.poll(g)
+		return err == nil && got.doc.Status == "ready"
+	})
 	for _, tc := range []struct {
 		path, upstream string
 		code, said     int

@@ -161,6 +161,7 @@ func (b *built) room(c *config.Config, r config.Room, keys signingKeys, log *slo
 		DisableRenewal: r.DisableSessionRenewal, MaxRequest: c.Upstream.MaxRequest, ClaimWindow: r.ClaimWindow,
 		PresenceWindow: r.PresenceWindow, WaitingTimeout: r.WaitingTimeout, MaxWaiting: maxWaiting(c, r),
 		RejoinAfter: r.Consume.RejoinAfter, Log: log, Observe: b.metrics.Script,
+		Hold: func() bool { return b.gate.ShopRefuses() },
 	})
 	if err != nil {
 		return proxy.Room{}, err

@@ -18,7 +18,7 @@
 --  12 ends      HASH    visitor -> "place why admission"
 --  13 gates     HASH    gate -> room time of its last call
 --  14 snapshot  STRING  what gates answer far polls from
--- ARGV[1] is the call as JSON: its id, what the caller carries (gate, now, epoch,
+-- ARGV[1] is the call as JSON: its id, whether it must admit nobody (hold), what the caller carries (gate, now, epoch,
 -- highest, latest, earliest, reached, seen, generation, holding) and the room's durations in milliseconds as its gate
 -- is configured.
 --
@@ -232,7 +232,7 @@ end
 
 -- affordable tells how many admissions the bucket pays for now.
 local function affordable()
-  if room.state ~= 'open' or healing() then return 0 end
+  if room.state ~= 'open' or healing() or call.hold then return 0 end
   if room.rate == 0 then return MOST end
   return math.floor(room.tokens / TOKEN)
 end
