@@ -13,7 +13,6 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-	"sync"
 )
 
 //go:embed queue.html.tmpl
@@ -34,15 +33,10 @@ type parts struct {
 	markup, style, script string
 }
 
-// builtIn are the style and the script that come with the page, as they are sent.
-var builtIn = sync.OnceValue(func() parts {
-	return parts{style: tight.Replace(compact(pageStyle)), script: tightScript(pageScript)}
-})
-
 // readParts returns the built-in parts, each replaced by the file of its name in
 // dir when there is one.
 func readParts(dir string) (parts, error) {
-	p := parts{name: "queue.html.tmpl", markup: pageTemplate, style: builtIn().style, script: builtIn().script}
+	p := parts{name: "queue.html.tmpl", markup: pageTemplate, style: pageStyle, script: pageScript}
 	if dir == "" {
 		return p, nil
 	}

@@ -55,9 +55,15 @@ func TestATemplateOfOnesOwnTakesThePlaceOfTheBuiltInOne(t *testing.T) {
 
 	file(t, dir, "queue.css", "h1 { color: rebeccapurple }")
 	body := render(t, page.Options{Template: dir}, waiting())
-	require.Contains(t, body, "h1 { color: rebeccapurple }")
+	require.Contains(t, body, "h1{color:rebeccapurple}", "the same in fewer letters")
 	require.NotContains(t, body, "--ground")
 	require.Contains(t, body, "performance.now", "the script stays")
+
+	bad := file(t, dir, "queue.js", "const a = ;")
+	_, err = page.New(page.Options{Template: dir})
+	require.ErrorContains(t, err, "page: queue.js: ")
+	require.ErrorContains(t, err, "line 1")
+	require.NoError(t, os.Remove(bad))
 
 	own := file(t, dir, "queue.html.tmpl", "<h1>{{.Title}}</h1>\n{{.W.Wait}}")
 	require.Contains(t, render(t, page.Options{Template: dir}, waiting()), "<h1>(15 min) this shop</h1>\nEstimated wait")

@@ -54,7 +54,7 @@ func TestColoursCanBeReadInLightAndDark(t *testing.T) {
 
 func readable(t *testing.T, accent string) {
 	body := render(t, page.Options{Accent: accent}, waiting())
-	light, dark, found := strings.Cut(body[strings.Index(body, ":root"):], "@media (prefers-color-scheme:dark)")
+	light, dark, found := strings.Cut(body[strings.Index(body, ":root"):], "@media(prefers-color-scheme:dark)")
 	require.True(t, found)
 	dark, rest, _ := strings.Cut(dark, "*{")
 	if accent != "" { // stands at the end, for both

@@ -61,6 +61,9 @@ func New(o Options) (*Renderer, error) {
 	if err != nil {
 		return nil, err
 	}
+	if parts, err = parts.small(); err != nil {
+		return nil, err
+	}
 	tmpl, err := template.New(parts.name).Parse(parts.markup)
 	if err != nil {
 		return nil, fmt.Errorf("page: %w", err) // names file and line
@@ -78,7 +81,7 @@ func New(o Options) (*Renderer, error) {
 		languages: l,
 		options:   o,
 		style:     template.CSS(parts.style + accent), //nolint:gosec // ours, or the operator's
-		script:    template.JS(compact(parts.script)), //nolint:gosec // ours, or the operator's
+		script:    template.JS(parts.script),          //nolint:gosec // ours, or the operator's
 		logo:      template.URL(logo),                 //nolint:gosec // checked
 		contact:   contactLink(strings.TrimSpace(o.Contact)),
 	}
