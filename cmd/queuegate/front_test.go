@@ -44,10 +44,7 @@ func example(t testing.TB, name, front, gateURL, shopURL string) string {
 // freeAddress is an address of the loopback interface on which nobody listens.
 func freeAddress(t testing.TB) string {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	defer func() { _ = listener.Close() }()
-	return listener.Addr().String()
+	return net.JoinHostPort("127.0.0.1", queuetest.FreePort(t))
 }
 
 // daemon runs a program of others until the test ends, and returns when it

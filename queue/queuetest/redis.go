@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -85,13 +86,33 @@ func newServer(t testing.TB, args ...string) *Server {
 	return s
 }
 
+// Ports that servers are to listen on come from below those that the kernel gives
+// to connections and to listeners that ask for any, and each process has a part of
+// its own: between the choice of a port and the server's start, or while a server
+// is down, nobody else takes it.
+const (
+	firstPort    = 10_000
+	partOfPorts  = 350
+	partsOfPorts = 64
+)
+
+// asked is how many ports this process has been given.
+var asked atomic.Int64
+
 // FreePort returns a port of the loopback interface that nobody listens on.
 func FreePort(t testing.TB) string {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	require.NoError(t, listener.Close())
-	return strconv.Itoa(listener.Addr().(*net.TCPAddr).Port)
+	for range partOfPorts {
+		port := firstPort + os.Getpid()%partsOfPorts*partOfPorts + int(asked.Add(1)%partOfPorts)
+		listener, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+		if err != nil {
+			continue
+		}
+		require.NoError(t, listener.Close())
+		return strconv.Itoa(port)
+	}
+	require.Fail(t, "no port is free")
+	return ""
 }
 
 // Dir is the folder that the server keeps its data in.
