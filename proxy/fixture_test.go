@@ -213,6 +213,30 @@ type bench struct {
 	log     *safeBuffer
 	passes  *token.Authority
 	tickets *token.Tickets
+	over    sync.Map // by address of the client: closed when its connection's last request is over
+}
+
+// served notes when a request is over: an answer is read a moment before that, and
+// before its record is written.
+func (b *bench) served(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		over := make(chan struct{})
+		b.over.Store(r.RemoteAddr, over)
+		defer close(over)
+		h.ServeHTTP(w, r)
+	})
+}
+
+// awaitOver waits until the request of a connection is over, or for a while.
+func (b *bench) awaitOver(conn net.Conn) {
+	over, known := b.over.Load(conn.LocalAddr().String())
+	if !known {
+		return // refused by the server
+	}
+	select {
+	case <-over.(chan struct{}):
+	case <-time.After(20 * time.Second):
+	}
 }
 
 type safeBuffer struct {
@@ -261,7 +285,7 @@ func newBench(t testing.TB, change ...func(*proxy.Options)) *bench {
 	}
 	b.gate, err = proxy.New(o)
 	require.NoError(t, err)
-	b.server = httptest.NewUnstartedServer(b.gate)
+	b.server = httptest.NewUnstartedServer(b.served(b.gate))
 	b.server.Config.DisableGeneralOptionsHandler = true // as the gate's own server
 	b.server.Start()
 	t.Cleanup(b.server.Close)
@@ -309,6 +333,8 @@ func (b *bench) do(method, target string, body string, lines ...string) reply {
 	defer resp.Body.Close()
 	text, err := io.ReadAll(resp.Body)
 	require.NoError(b.t, err)
+	_ = conn.Close()
+	b.awaitOver(conn)
 	got := reply{Response: resp, text: string(text)}
 	b.holds(method, target, body, got)
 	return got
