@@ -104,5 +104,6 @@ func TestARateIsSpreadOverTheSecond(t *testing.T) {
 		most = max(most, n)
 	}
 	require.Positive(t, most)
-	require.LessOrEqual(t, most, 10, "in a tenth of a second")
+	// What 50 a second save up until a tick, 0.11 s at most, and in the tenth after it.
+	require.LessOrEqual(t, most, 11, "in a tenth of a second")
 }
