@@ -61,6 +61,9 @@ func EnvNames() []EnvName {
 func (l *loader) overlay(environ []string, c *Config) {
 	v := viper.New()
 	for _, name := range l.variables(environ) {
+		if name.File {
+			l.files = append(l.files, name.text)
+		}
 		value, wrong, err := name.read()
 		if wrong != "" {
 			l.bad[name.Key] = true

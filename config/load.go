@@ -33,12 +33,7 @@ func Load(path string, environ []string) (*Config, []Problem, error) {
 
 // Parse is Load for a file already read; name stands for it in problems.
 func Parse(name string, data []byte, environ []string) (*Config, []Problem, error) {
-	c := Default()
-	l := &loader{file: name, lines: map[string]int{}, env: map[string]string{}, bad: map[string]bool{}}
-	l.decode(data, &c)
-	l.overlay(environ, &c)
-	l.readKeyFiles(&c)
-
+	c, l := read(name, data, environ)
 	var warnings []Problem
 	if !l.broken {
 		k := check(&c, l.unreadable)
@@ -53,6 +48,16 @@ func Parse(name string, data []byte, environ []string) (*Config, []Problem, erro
 	return &c, warnings, nil
 }
 
+// read lays the layers over each other.
+func read(name string, data []byte, environ []string) (Config, *loader) {
+	c := Default()
+	l := &loader{file: name, lines: map[string]int{}, env: map[string]string{}, bad: map[string]bool{}}
+	l.decode(data, &c)
+	l.overlay(environ, &c)
+	l.readKeyFiles(&c)
+	return c, l
+}
+
 // loader gathers what is wrong while the layers of one configuration are read.
 type loader struct {
 	file string
@@ -64,6 +69,8 @@ type loader struct {
 	// judged: their value is not what the operator wrote.
 	bad      map[string]bool
 	problems []Problem
+	// files are those that hold secrets and keys.
+	files []string
 	// broken means nothing of the file can be judged.
 	broken bool
 }

@@ -44,6 +44,7 @@ func (l *loader) readKeyFiles(c *Config) {
 // keyFile reads the file a key names. The path is not shown: it may be a
 // secret that looks like one.
 func (l *loader) keyFile(key, path string) Secret {
+	l.files = append(l.files, path)
 	data, err := readRegular(path)
 	text := strings.TrimSpace(string(data))
 	message := ""

@@ -254,7 +254,15 @@ func (x *exchange) letThrough(reason Reason) {
 		return
 	}
 	x.decide(Proxied, reason)
-	x.g.shop.serve(x)
+	x.shop().serve(x)
+}
+
+// shop is where the request goes.
+func (x *exchange) shop() *shop {
+	if x.room != nil {
+		return x.room.shop
+	}
+	return x.g.shop
 }
 
 // toShop lets the request through if the room has not as many at the shop as it
@@ -269,7 +277,7 @@ func (x *exchange) toShop(reason Reason) {
 	if x.admitted != nil {
 		admission = x.admitted.pass.Admission
 	}
-	if why, ok := x.room.inFlight.enter(admission); !ok {
+	if why, ok := x.room.inFlight.enter(admission, x.room.MaxInFlight); !ok {
 		x.decide(Refused, why)
 		x.busy()
 		return

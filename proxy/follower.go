@@ -124,7 +124,7 @@ func (f *follower) answered(st queue.Standing) {
 func (f *follower) roomNow(room queue.Room) string {
 	if f.room.Line.Up() {
 		f.downs = 0
-		return f.g.roomState(room.State)
+		return f.room.told(room.State)
 	}
 	if f.downs++; f.downs < downTicks {
 		return f.state

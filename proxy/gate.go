@@ -25,7 +25,8 @@ type Gate struct {
 	table        *route.Table
 	rooms        map[string]*room
 	clients      *clientip.Resolver
-	shop         *shop
+	shop         *shop // of unprotected requests, and of rooms without their own
+	shops        map[shopKey]*shop
 	passes       *token.Authority
 	verified     *token.Cache // verifies what passes has signed
 	files        map[string]*keptFile
@@ -50,7 +51,8 @@ type room struct {
 	entry    string // where a person goes who has no way back
 	polls    *pollGuard
 	streams  *stream.Hub
-	inFlight inFlight
+	inFlight *inFlight
+	shop     *shop
 	// strayHost is done when a host was asked for that Cookie.Domain does not cover.
 	strayHost sync.Once
 }
@@ -72,36 +74,21 @@ func New(o Options) (*Gate, error) {
 	}
 	g := &Gate{
 		prefix: o.Prefix, rooms: map[string]*room{}, clients: clientip.New(o.TrustedProxies),
-		shop: newShop(o.Upstream, o.Log), passes: o.Passes, tickets: o.Tickets, secret: o.IdentitySecret,
+		shops: map[shopKey]*shop{}, passes: o.Passes, tickets: o.Tickets, secret: o.IdentitySecret,
 		redisTimeout: o.RedisTimeout, log: o.Log, observe: o.Observe, now: o.Now, crossOrigin: http.NewCrossOriginProtection(),
 		streams: stream.NewQuota(o.MaxStreams), asks: make(chan struct{}, streamAsks),
 		origins: map[string]bool{}, joins: newJoinGuard(o.JoinLimit, o.Now),
 	}
-	var errs []error
+	g.shop = g.shopOf(o.Upstream, o.After)
+	g.succeed(o.After)
+	routes, err := g.open(o)
+	errs := []error{err}
 	for _, origin := range o.AllowOrigins {
 		if err := g.crossOrigin.AddTrustedOrigin(origin); err != nil {
 			errs = append(errs, fmt.Errorf("proxy: AllowOrigins: %w", err))
 		}
 		g.origins[origin] = true
 	}
-	var routes []route.Room
-	for i, r := range o.Rooms {
-		renderer, err := page.New(r.Page)
-		if err != nil {
-			errs = append(errs, fmt.Errorf("proxy: Rooms[%d] %q: %w", i, r.Name, err))
-			continue
-		}
-		rm := &room{
-			Room: r, baker: baker{room: r.Name, cookie: r.Cookie}, page: renderer,
-			entry: entryPath(r.Protect), polls: newPollGuard(o.Now), inFlight: inFlight{most: r.MaxInFlight},
-		}
-		if !r.off() {
-			rm.streams = stream.NewHub(g.streams, r.Line.Hints)
-		}
-		g.rooms[r.Name] = rm
-		routes = append(routes, route.Room{Name: r.Name, Protect: r.Protect, Exempt: r.Exempt, Consume: r.Consume.Routes, DefaultExempt: r.DefaultExempt})
-	}
-	var err error
 	if g.table, err = route.NewTable(o.Prefix, routes); err != nil {
 		errs = append(errs, err)
 	}
@@ -116,6 +103,9 @@ func New(o Options) (*Gate, error) {
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
+	for _, s := range g.shops {
+		s.gates.Add(1)
+	}
 	for _, r := range routes {
 		if open := g.table.OpenByDefault(r.Name); r.DefaultExempt && len(open) > 0 {
 			g.log.Info("open without a place; default_exempt: false ends it", "room", r.Name, "paths", open)
@@ -124,9 +114,44 @@ func New(o Options) (*Gate, error) {
 	return g, nil
 }
 
-// ShopRefuses tells whether the shop takes no connections: then nobody new is to be
-// let in, for they would have nowhere to go.
-func (g *Gate) ShopRefuses() bool { return g.shop.refusal.refuses() }
+// open makes the rooms, and tells what is routed to them.
+func (g *Gate) open(o Options) ([]route.Room, error) {
+	var (
+		routes []route.Room
+		errs   []error
+	)
+	for i, r := range o.Rooms {
+		renderer, err := page.New(r.Page)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("proxy: Rooms[%d] %q: %w", i, r.Name, err))
+			continue
+		}
+		before := &room{polls: newPollGuard(o.Now), inFlight: newInFlight()}
+		if o.After != nil && o.After.rooms[r.Name] != nil {
+			before = o.After.rooms[r.Name]
+		}
+		rm := &room{
+			Room: r, baker: baker{room: r.Name, cookie: r.Cookie}, page: renderer,
+			entry: entryPath(r.Protect), polls: before.polls, inFlight: before.inFlight, shop: g.shop,
+		}
+		if r.Upstream.URL != nil {
+			rm.shop = g.shopOf(r.Upstream, o.After)
+		}
+		if !r.off() {
+			rm.streams = stream.NewHub(g.streams, r.Line.Hints)
+		}
+		g.rooms[r.Name] = rm
+		routes = append(routes, route.Room{Name: r.Name, Protect: r.Protect, Exempt: r.Exempt, Consume: r.Consume.Routes, DefaultExempt: r.DefaultExempt})
+	}
+	return routes, errors.Join(errs...)
+}
+
+// ShopRefuses tells whether the shop of a room takes no connections: then nobody new
+// is to be let in there, for they would have nowhere to go.
+func (g *Gate) ShopRefuses(name string) bool {
+	r, ok := g.rooms[name]
+	return ok && r.shop.refusal.refuses()
+}
 
 // Pages are the pages of the rooms, by name.
 func (g *Gate) Pages() map[string]*page.Renderer {

@@ -6,29 +6,28 @@ import "sync"
 // more of them there than it leaves free, so whoever hoards with k passes is held to
 // k/(k+1) of all and nobody else is shut out; alone, a visitor has half.
 type inFlight struct {
-	most int // zero: no bound
-	mu   sync.Mutex
-	all  int
-	of   map[string]int // by admission
+	mu  sync.Mutex
+	all int
+	of  map[string]int // by admission
 }
 
-// enter counts a request that goes to the shop by an admission, "" for none. Why it
-// has to wait is told when there is no room for it.
-func (f *inFlight) enter(admission string) (why Reason, ok bool) {
+func newInFlight() *inFlight { return &inFlight{of: make(map[string]int)} }
+
+// enter counts a request that goes to the shop by an admission, "" for none, where
+// at most so many may be there; zero is no bound. Why it has to wait is told when
+// there is no room for it.
+func (f *inFlight) enter(admission string, most int) (why Reason, ok bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	free := f.most - f.all
+	free := most - f.all
 	switch {
-	case f.most == 0:
+	case most == 0:
 	case free <= 0:
 		return ReasonMaxInFlight, false
-	case admission == "":
-	case f.of[admission] >= free:
+	case admission != "" && f.of[admission] >= free:
 		return ReasonPassBusy, false
-	default:
-		if f.of == nil {
-			f.of = make(map[string]int)
-		}
+	}
+	if admission != "" {
 		f.of[admission]++
 	}
 	f.all++
@@ -41,7 +40,7 @@ func (f *inFlight) leave(admission string) {
 	defer f.mu.Unlock()
 	f.all--
 	switch {
-	case admission == "" || f.most == 0:
+	case admission == "":
 	case f.of[admission] == 1:
 		delete(f.of, admission)
 	default:

@@ -61,6 +61,11 @@ type Options struct {
 	// Observe is told of each request when it is over, and must not take long; nobody
 	// is when nil.
 	Observe func(Observation)
+	// After is the gate that this one takes the place of in the same process, nil for
+	// the first. What both have alike goes on: connections to a shop and whether it
+	// takes any, the requests counted against MaxInFlight, polls and joins counted,
+	// and the streams counted against MaxStreams, which stays that of the first.
+	After *Gate
 	// Now is the wall clock; nil means time.Now. No order, rate or slot depends
 	// on it, only the length of cookies and, before the first answer of Redis, the
 	// end of passes.
@@ -92,6 +97,8 @@ type Room struct {
 	// Line is the room's line; it may be nil in a room that is suspended or passes
 	// everything through.
 	Line Line
+	// Upstream is a shop of this room's own; without a URL it is Options.Upstream.
+	Upstream Upstream
 	// Suspended lets everything pass and sets no cookie: the room is off.
 	Suspended bool
 	// Passthrough does the same by another name: the room is on and has no line.
@@ -150,6 +157,9 @@ func (o Options) withDefaults() Options {
 }
 
 func (r Room) withDefaults() Room {
+	if r.Upstream.URL != nil {
+		r.Upstream = r.Upstream.withDefaults()
+	}
 	if r.ClaimWindow == 0 {
 		r.ClaimWindow = defaultClaimWindow
 	}
@@ -241,6 +251,9 @@ func (r Room) validate() error {
 	}
 	if r.MaxInFlight < 0 {
 		fail("MaxInFlight is %d; use 0 for no bound", r.MaxInFlight)
+	}
+	if r.Upstream.URL != nil {
+		errs = append(errs, r.Upstream.validate())
 	}
 	if err := r.Cookie.validate(); err != nil {
 		errs = append(errs, err)

@@ -16,12 +16,12 @@ func TestAShopThatTakesNoConnectionsPausesTheLineUntilItDoes(t *testing.T) {
 	waiting := b.call("POST", "/_queue/sale/join", "")
 	ticket := "X-Queue-Ticket: " + waiting.doc(t)["ticket"].(string)
 	require.Equal(t, "open", waiting.doc(t)["room_state"])
-	require.False(t, b.gate.ShopRefuses())
+	require.False(t, b.gate.ShopRefuses("sale"))
 
 	addr := b.shop.ln.Addr().String()
 	require.NoError(t, b.shop.ln.Close())
 	require.Equal(t, 502, b.call("GET", "/other", "").StatusCode)
-	require.True(t, b.gate.ShopRefuses())
+	require.True(t, b.gate.ShopRefuses("sale"))
 	told := b.call("GET", "/_queue/sale/status", "", ticket).doc(t)
 	require.Equal(t, "paused", told["room_state"])
 	require.Equal(t, "waiting", told["status"])
@@ -31,7 +31,7 @@ func TestAShopThatTakesNoConnectionsPausesTheLineUntilItDoes(t *testing.T) {
 	back, err := net.Listen("tcp", addr)
 	require.NoError(t, err)
 	defer back.Close()
-	require.Eventually(t, func() bool { return !b.gate.ShopRefuses() }, 20*time.Second, 10*time.Millisecond,
+	require.Eventually(t, func() bool { return !b.gate.ShopRefuses("sale") }, 20*time.Second, 10*time.Millisecond,
 		"it is tried by itself, no visitor is needed")
 	require.Equal(t, "open", b.call("GET", "/_queue/sale/status", "", ticket).doc(t)["room_state"])
 	require.Contains(t, b.log.String(), "the shop takes no connections")

@@ -99,6 +99,8 @@ type Server struct {
 	opts     ServerOptions
 	public   *http.Server
 	admin    *http.Server // nil without an admin listener
+	answers  *replaceable // what answers on the public listener,
+	tells    *replaceable // and on the admin one
 	publicLn net.Listener // nil before Listen
 	adminLn  net.Listener
 	draining atomic.Bool
@@ -117,14 +119,16 @@ func NewServer(o ServerOptions) (*Server, error) {
 	s := &Server{opts: o}
 	base, cut := context.WithCancel(context.WithValue(context.Background(), flightsKey{}, &s.running))
 	s.cut = cut
-	s.public = s.httpServer(base, s.counted(o.Public), "public")
+	s.answers = newReplaceable(o.Public)
+	s.public = s.httpServer(base, s.counted(s.answers), "public")
 	s.public.Protocols.SetUnencryptedHTTP2(o.H2C)
 	if o.Certificate != nil {
 		s.public.Protocols.SetHTTP2(true)
 		s.public.TLSConfig = o.Certificate.config()
 	}
 	if o.AdminListen != "" {
-		s.admin = s.httpServer(base, o.Admin, "admin")
+		s.tells = newReplaceable(o.Admin)
+		s.admin = s.httpServer(base, s.tells, "admin")
 	}
 	return s, nil
 }
@@ -200,6 +204,17 @@ func (s *Server) bind(key, addr string) (net.Listener, error) {
 		remedy = "this machine does not have that address; set one of its own or only :port"
 	}
 	return nil, fmt.Errorf("proxy: %s %q: %w: %s", key, addr, err, remedy)
+}
+
+// Swap has other handlers answer every request that begins from now on, on both
+// listeners at once. Requests that have begun go on with the handler they have:
+// over is closed when the last of the public ones has ended, WebSockets and event
+// streams included.
+func (s *Server) Swap(public, admin http.Handler) (over <-chan struct{}) {
+	if s.tells != nil {
+		s.tells.replace(admin)
+	}
+	return s.answers.replace(public)
 }
 
 // URL is where the public listener is reached from this machine; empty before

@@ -77,7 +77,7 @@ func (x *exchange) describe(st queue.Standing) (d statusDoc, ok bool) {
 // describe says what st means to the visitor. It makes a ticket, or signs the
 // pass, that goes with it; the error says that the pass cannot be signed.
 func (x *visit) describe(st queue.Standing) (d statusDoc, pass *held, err error) {
-	d = x.room.tells(statusDoc{Room: x.room.Name, RoomState: x.g.roomState(st.Room.State)})
+	d = x.room.tells(statusDoc{Room: x.room.Name, RoomState: x.room.told(st.Room.State)})
 	st.WaitKnown = st.WaitKnown && d.RoomState != string(queue.Paused)
 	switch st.State {
 	case queue.Away, queue.Waiting:
@@ -196,15 +196,15 @@ func (x *visit) lastKnown() statusDoc {
 	return d
 }
 
-// roomState is the state of the room as visitors are told. A room without
+// told is the state of the room as visitors are told. A room without
 // limits lets nobody in until a gate has written them back, after a loss a
 // moment later: that is trouble, and no operator's pause.
 // An open room whose shop takes no connections is paused until it does.
-func (g *Gate) roomState(s queue.RoomState) string {
+func (r *room) told(s queue.RoomState) string {
 	switch {
 	case s == queue.Unconfigured:
 		return stateDegraded
-	case s == queue.Open && g.ShopRefuses():
+	case s == queue.Open && r.shop.refusal.refuses():
 		return string(queue.Paused)
 	default:
 		return string(s)

@@ -38,7 +38,8 @@ type shop struct {
 	scheme     string
 	host       string
 	maxRequest time.Duration
-	refusal    *refusal // whether it takes connections
+	refusal    *refusal     // whether it takes connections
+	gates      atomic.Int32 // that use it, see Options.After
 	log        *slog.Logger
 	misnamed   sync.Once     // done when the shop has set a cookie under a name of ours
 	halfClosed time.Duration // how long one half of a tunnel outlives the other

@@ -93,7 +93,7 @@ func (x *exchange) stranger() statusDoc {
 	if known, ok := x.room.Line.Room(); ok {
 		d.Waiting = new(known.Waiting)
 		if x.room.Line.Up() {
-			d.RoomState = x.g.roomState(known.State)
+			d.RoomState = x.room.told(known.State)
 		}
 	}
 	d.askAgain(defaultPoll)

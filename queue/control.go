@@ -101,11 +101,11 @@ func (l *Line) Settings() Settings { return l.control.Load().settings }
 func (l *Line) Configure(ctx context.Context) error {
 	l.controlling.Lock()
 	defer l.controlling.Unlock()
-	file := l.opts.fileValues()
+	file := l.opts().fileValues()
 	_, err := l.rewrite(ctx, func(base Controls) (Controls, error) {
 		if base.Version > 0 && !maps.Equal(base.File, file) {
-			l.opts.Log.WarnContext(ctx, "the room's values in Redis were others than this gate's file and are replaced; all gates should have the same",
-				"room", l.opts.Room, "before", base.File, "now", file)
+			l.opts().Log.WarnContext(ctx, "the room's values in Redis were others than this gate's file and are replaced; all gates should have the same",
+				"room", l.opts().Room, "before", base.File, "now", file)
 		}
 		base.File = file
 		return base, nil
@@ -351,7 +351,7 @@ func (l *Line) obey(ctx context.Context) error {
 	}
 	_, err := l.rewrite(ctx, func(base Controls) (Controls, error) { return base.with(c, l.clock()) })
 	if errors.Is(err, ErrSetting) { // an operator has changed what it went with
-		l.opts.Log.WarnContext(ctx, "the shop asks for what the room cannot do", "room", l.opts.Room, "error", err)
+		l.opts().Log.WarnContext(ctx, "the shop asks for what the room cannot do", "room", l.opts().Room, "error", err)
 		return nil
 	}
 	if err != nil {

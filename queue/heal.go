@@ -26,7 +26,7 @@ func (l *Line) Heal(ctx context.Context) error {
 		return nil // lost once more meanwhile: the next tick begins anew
 	}
 	l.lost.Store(false)
-	l.opts.Log.InfoContext(ctx, "written back what this gate knew", "room", l.opts.Room, "ends", known[0], "passes", known[1])
+	l.opts().Log.InfoContext(ctx, "written back what this gate knew", "room", l.opts().Room, "ends", known[0], "passes", known[1])
 	return nil
 }
 

@@ -26,7 +26,7 @@ const everybody = "*"
 // later. Without Options.Hints nobody is
 // named, and changes are heard of a little later.
 func (l *Line) Hints(ctx context.Context, tell func(visitors []string)) error {
-	if l.opts.Hints == nil {
+	if l.opts().Hints == nil {
 		for {
 			select {
 			case <-ctx.Done():
@@ -36,7 +36,7 @@ func (l *Line) Hints(ctx context.Context, tell func(visitors []string)) error {
 			}
 		}
 	}
-	heard := l.opts.Hints.Subscribe(ctx, l.keys[0])
+	heard := l.opts().Hints.Subscribe(ctx, l.keys[0])
 	defer func() { _ = heard.Close() }()
 	messages := heard.Channel()
 	for {

@@ -17,7 +17,7 @@ import (
 // any number of goroutines; each ends within Options.Timeout, whatever Redis
 // does, and returns an error that wraps ErrUnavailable when it did not answer.
 type Line struct {
-	opts    Options
+	options atomic.Pointer[Options] // see Prepare
 	keys    []string
 	scripts scripts
 	breaker breaker
@@ -41,6 +41,7 @@ type Line struct {
 	controlling sync.Mutex
 	control     atomic.Pointer[control]
 	stored      atomic.Int64 // the version of them in Redis, as heard last
+	refiled     atomic.Bool  // the file's values are others and Redis has still to be told
 	// hurry has Run tick at once, changed tells Hints of other values; both hold one
 	// signal.
 	hurry, changed chan struct{}
@@ -78,7 +79,8 @@ func New(opts Options) (*Line, error) {
 	if err := opts.validate(); err != nil {
 		return nil, err
 	}
-	l := &Line{opts: opts, keys: keys(opts.Prefix, opts.Room), scripts: newScripts(), breaker: breaker{patience: opts.Timeout}}
+	l := &Line{keys: keys(opts.Prefix, opts.Room), scripts: newScripts(), breaker: breaker{patience: opts.Timeout}}
+	l.options.Store(&opts)
 	l.hurry, l.changed = make(chan struct{}, 1), make(chan struct{}, 1)
 	l.joins = newBatch(l, l.sendJoins)
 	l.signs = newBatch(l, l.sendSigns)
@@ -97,7 +99,7 @@ func New(opts Options) (*Line, error) {
 }
 
 func newBatch[Q, A any](l *Line, send func(context.Context, []Q) ([]A, error)) *batch[Q, A] {
-	return &batch[Q, A]{send: send, allow: l.breaker.allow, timeout: l.opts.Timeout, most: batchMost, flights: batchFlights}
+	return &batch[Q, A]{send: send, allow: l.breaker.allow, timeout: l.opts().Timeout, most: batchMost, flights: batchFlights}
 }
 
 // Join gives a newcomer the next place (Away until the first sign of life), or,
@@ -209,7 +211,7 @@ func (l *Line) Ended(visitor string, place int64) (Why, bool) {
 func (l *Line) Barred(visitor string) (time.Duration, bool) {
 	at, used := l.log.used(visitor)
 	now, ok := l.Now()
-	left := l.opts.RejoinAfter - time.Duration(now-at)*time.Millisecond
+	left := l.opts().RejoinAfter - time.Duration(now-at)*time.Millisecond
 	return max(0, left), used && ok && left > 0
 }
 
@@ -270,12 +272,12 @@ func (l *Line) callHeader(show shown) call {
 	in := l.Settings()
 	c := call{
 		ID:   strconv.FormatUint(rand.Uint64(), 36), //nolint:gosec // tells calls apart, keeps no secret
-		Gate: l.opts.Gate, Method: string(l.opts.Method), DrawKey: hex.EncodeToString(l.opts.DrawKey), Highest: show.highest, Latest: show.latest, Earliest: show.earliest,
+		Gate: l.opts().Gate, Method: string(l.opts().Method), DrawKey: hex.EncodeToString(l.opts().DrawKey), Highest: show.highest, Latest: show.latest, Earliest: show.earliest,
 		Reached: show.reached, Seen: show.seen,
 		Session: in.Session.Milliseconds(), SessionMax: in.SessionMax.Milliseconds(),
-		ClaimWindow: l.opts.ClaimWindow.Milliseconds(), PresenceWindow: l.opts.PresenceWindow.Milliseconds(),
-		WaitingTimeout: l.opts.WaitingTimeout.Milliseconds(), MaxWaiting: l.opts.MaxWaiting, Renewal: !in.DisableRenewal,
-		MaxRequest: l.opts.MaxRequest.Milliseconds(), Hold: l.opts.Hold(),
+		ClaimWindow: l.opts().ClaimWindow.Milliseconds(), PresenceWindow: l.opts().PresenceWindow.Milliseconds(),
+		WaitingTimeout: l.opts().WaitingTimeout.Milliseconds(), MaxWaiting: l.opts().MaxWaiting, Renewal: !in.DisableRenewal,
+		MaxRequest: l.opts().MaxRequest.Milliseconds(), Hold: l.opts().Hold(),
 	}
 	c.Generation = show.generation
 	if k := l.known.Load(); k != nil {
@@ -309,7 +311,7 @@ func (l *Line) showTicket(show *shown, s Sign) {
 // time. One that is over proves none: else somebody could keep one for the minute a
 // sale opens.
 func (l *Line) stillProves(epoch, until int64) int64 {
-	if now, ok := l.Now(); ok && until+l.opts.WaitingTimeout.Milliseconds() < now {
+	if now, ok := l.Now(); ok && until+l.opts().WaitingTimeout.Milliseconds() < now {
 		return 0
 	}
 	return epoch

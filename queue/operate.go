@@ -136,7 +136,7 @@ func (l *Line) note(ctx context.Context, done Changed) {
 		return base.noted(done), nil
 	})
 	if err != nil {
-		l.opts.Log.WarnContext(ctx, "not kept in the room's history", "room", l.opts.Room, "done", string(done.Setting),
+		l.opts().Log.WarnContext(ctx, "not kept in the room's history", "room", l.opts().Room, "done", string(done.Setting),
 			"by", done.By, "old", done.Old, "new", cmp.Or(done.New, "-"), "error", err.Error())
 	}
 }

@@ -17,7 +17,7 @@ const (
 // poll, without jitter.
 func (l *Line) pollFor(ahead int64) time.Duration {
 	poll := min(farPoll, nearPoll+time.Duration(max(0, ahead-nearRank))*time.Millisecond)
-	poll = min(poll, l.opts.ClaimWindow/3, l.opts.WaitingTimeout/3)
+	poll = min(poll, l.opts().ClaimWindow/3, l.opts().WaitingTimeout/3)
 	return max(200*time.Millisecond, poll).Truncate(time.Millisecond)
 }
 
@@ -27,7 +27,7 @@ func (l *Line) signFor(ahead int64, flow float64) time.Duration {
 	if float64(ahead) < max(nearRank, nearSeconds*flow) {
 		return 0
 	}
-	longest := min(longestSign, l.opts.WaitingTimeout/3)
+	longest := min(longestSign, l.opts().WaitingTimeout/3)
 	if flow > 0 {
 		longest = min(longest, time.Duration(float64(ahead)/flow*250)*time.Millisecond)
 	}

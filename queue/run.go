@@ -71,8 +71,8 @@ func (l *Line) lastWord(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), tickTimeout)
 	defer cancel()
 	if err := errors.Join(l.settleRest(ctx), l.obeyRest(ctx)); err != nil {
-		l.opts.Log.ErrorContext(ctx, "Redis was not told of orders and passes given back: the passes stay good until their ends",
-			"room", l.opts.Room, "error", err.Error())
+		l.opts().Log.ErrorContext(ctx, "Redis was not told of orders and passes given back: the passes stay good until their ends",
+			"room", l.opts().Room, "error", err.Error())
 	}
 }
 
@@ -84,7 +84,7 @@ type events struct {
 
 // tell logs what has begun or is over since the last tick.
 func (e *events) tell(ctx context.Context, l *Line, err error) {
-	log := l.opts.Log.With("room", l.opts.Room)
+	log := l.opts().Log.With("room", l.opts().Room)
 	if err != nil {
 		if !e.away {
 			message := "redis lost: who is admitted goes on, who waits keeps the place, newcomers get none (on_redis_error)"
@@ -126,14 +126,18 @@ func (l *Line) tickEvery() time.Duration {
 	return min(slowTick, max(fastTick, time.Minute/time.Duration(room.Limits.PerMinute)))
 }
 
-// step is one tick. Before it the limits are written when Redis holds none, and
-// what this gate knows when Redis lost its history; again is also true when the
+// step is one tick. Before it the limits are written when Redis holds none or those
+// of an earlier file, and what this gate knows when Redis lost its history; again is also true when the
 // tick itself found that out.
 func (l *Line) step(ctx context.Context) (again bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, tickTimeout)
 	defer cancel()
-	if k := l.known.Load(); k == nil || k.room.State == Unconfigured || l.stored.Load() < l.Controls().Version {
+	refiled := l.refiled.Swap(false)
+	if k := l.known.Load(); refiled || k == nil || k.room.State == Unconfigured || l.stored.Load() < l.Controls().Version {
 		if err := l.Configure(ctx); err != nil {
+			if refiled {
+				l.refiled.Store(true)
+			}
 			return false, err
 		}
 	}
@@ -208,6 +212,6 @@ func (l *Line) Tick(ctx context.Context) (again bool, err error) {
 // after the latest due there is, a token until its end, and a new place until its
 // holder may queue again.
 func (l *Line) keepEnds() time.Duration {
-	longestDue := longestSign + farPoll*12/10 + l.opts.PresenceWindow
-	return max(l.opts.WaitingTimeout+longestDue, l.opts.Session, l.Settings().Session, l.opts.ClaimWindow, l.opts.RejoinAfter)
+	longestDue := longestSign + farPoll*12/10 + l.opts().PresenceWindow
+	return max(l.opts().WaitingTimeout+longestDue, l.opts().Session, l.Settings().Session, l.opts().ClaimWindow, l.opts().RejoinAfter)
 }

@@ -150,9 +150,9 @@ func (l *Line) run(ctx context.Context, script script, show shown, args ...any) 
 		return reply{}, fmt.Errorf("queue: encode call: %w", err)
 	}
 	sent := time.Now()
-	raw, err := script.Run(ctx, l.opts.Redis, l.keys, append([]any{head}, args...)...).Slice()
+	raw, err := script.Run(ctx, l.opts().Redis, l.keys, append([]any{head}, args...)...).Slice()
 	l.breaker.heard(err)
-	l.opts.Observe(script.name, time.Since(sent), err)
+	l.opts().Observe(script.name, time.Since(sent), err)
 	if err != nil {
 		l.up.Store(false)
 		fault := FaultOf(err)

@@ -87,5 +87,5 @@ const drawEvery = 60_000_000
 
 // undrawn tells whether a place's draw is still to come.
 func (l *Line) undrawn(place, now int64) bool {
-	return l.opts.Method == Random && place-place%drawEvery > now*1000
+	return l.opts().Method == Random && place-place%drawEvery > now*1000
 }

@@ -51,7 +51,7 @@ func (t *Tally) counters() []struct {
 // ends within Options.Timeout; the error wraps ErrUnavailable when Redis did not
 // answer.
 func (l *Line) Tally(ctx context.Context) (Tally, error) {
-	ctx, cancel := context.WithTimeout(ctx, l.opts.Timeout)
+	ctx, cancel := context.WithTimeout(ctx, l.opts().Timeout)
 	defer cancel()
 	t := Tally{Ended: map[Why]int64{}}
 	var names []any
@@ -62,8 +62,8 @@ func (l *Line) Tally(ctx context.Context) (Tally, error) {
 		names = append(names, string(why))
 	}
 	asked := time.Now()
-	raw, err := l.scripts.tally.Run(ctx, l.opts.Redis, []string{l.keys[0], l.keys[1], l.keys[12]}, names...).Slice()
-	l.opts.Observe(l.scripts.tally.name, time.Since(asked), err)
+	raw, err := l.scripts.tally.Run(ctx, l.opts().Redis, []string{l.keys[0], l.keys[1], l.keys[12]}, names...).Slice()
+	l.opts().Observe(l.scripts.tally.name, time.Since(asked), err)
 	if err != nil {
 		return Tally{}, fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}

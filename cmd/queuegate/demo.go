@@ -70,12 +70,12 @@ func demo(stopped context.Context, o demoOptions, p process) error {
 	group.Go(func() error {
 		// Whatever ends the gate ends the shop, and the other way round.
 		defer func() { _ = shop.Close() }()
-		return serve(ctx, demoConfig(o, shopURL), log, func(s *proxy.Server) {
+		return serve(ctx, demoConfig(o, shopURL), log, serving{listening: func(s *proxy.Server) {
 			welcome(p.stdout, s.URL(), s.AdminURL(), shopURL, o)
 			if o.crowd > 0 {
 				group.Go(func() error { return demoCrowd(ctx, s.URL(), o.crowd, log) })
 			}
-		})
+		}})
 	})
 	err = group.Wait()
 	if stopped.Err() != nil && err == nil {

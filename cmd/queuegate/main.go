@@ -30,6 +30,8 @@ type process struct {
 	terminal bool // somebody sits at stdin
 	stdout   io.Writer
 	stderr   io.Writer
+	// hangups has SIGHUP end the process no more, and tells of each instead.
+	hangups func() <-chan os.Signal
 }
 
 // usageError marks what exits with exitUsage.
@@ -40,10 +42,18 @@ func (e usageError) Unwrap() error { return e.error }
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	code := run(ctx, os.Args[1:], process{
-		environ: os.Environ(), stdin: os.Stdin, terminal: isTerminal(os.Stdin), stdout: os.Stdout, stderr: os.Stderr,
+		environ: os.Environ(), stdin: os.Stdin, terminal: isTerminal(os.Stdin), stdout: os.Stdout, stderr: os.Stderr, hangups: hangups,
 	})
 	stop()
 	os.Exit(code)
+}
+
+// hangups are the hangups from now on. One that is still to be dealt with stands for
+// all that follow.
+func hangups() <-chan os.Signal {
+	ch := make(chan os.Signal, 1)
+	signal.Notify(ch, syscall.SIGHUP)
+	return ch
 }
 
 // isTerminal tells whether somebody may sit at a file; at the null device nobody does.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net/http"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/spf13/cobra"
@@ -16,9 +17,14 @@ import (
 )
 
 func serveCommand(p process) *cobra.Command {
-	cmd := &cobra.Command{Use: "serve", Short: "Run the gate", Args: cobra.NoArgs}
+	cmd := &cobra.Command{Use: "serve", Short: "Run the gate; SIGHUP, or a change of its files, has it read them again", Args: cobra.NoArgs}
 	path := configFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		files := source{path: *path, environ: p.environ}
+		if p.hangups != nil {
+			files.hangups = p.hangups() // from now on none ends the process
+		}
+		files.seen = files.print()
 		c, warnings, err := load(*path, p)
 		if err != nil {
 			return err
@@ -30,60 +36,80 @@ func serveCommand(p process) *cobra.Command {
 		for _, w := range warnings {
 			log.WarnContext(cmd.Context(), "configuration", "problem", w.String())
 		}
-		return serve(cmd.Context(), c, log, nil)
+		return serve(cmd.Context(), c, log, serving{files: &files})
 	}
 	return cmd
 }
 
-// serve runs a gate until ctx ends and everybody in flight is served. listening,
-// when not nil, is called once both listeners are bound.
-func serve(ctx context.Context, c *config.Config, log *slog.Logger, listening func(*proxy.Server)) error {
-	redis.SetLogger(redisLog{log}) // the client has one for the whole process
-	parts, err := build(c, log)
-	if err != nil {
-		return usageError{err}
-	}
-	defer parts.close()
+// serving is what can be asked of serve.
+type serving struct {
+	// files are what the configuration was read from, and is read again from when
+	// they change; nil: it stays.
+	files *source
+	// listening, when not nil, is called once both listeners are bound.
+	listening func(*proxy.Server)
+}
 
-	var server *proxy.Server
-	operators, err := adminOptions(c, parts, log)
+// serve runs a gate until ctx ends and everybody in flight is served.
+func serve(ctx context.Context, c *config.Config, log *slog.Logger, o serving) error {
+	redis.SetLogger(redisLog{log}) // the client has one for the whole process
+	first, err := build(c, log)
 	if err != nil {
 		return usageError{err}
 	}
-	operators.Ready = func() admin.Readiness { return readiness(c, parts, server.Draining()) }
-	server, err = proxy.NewServer(proxy.ServerOptions{
-		Listen: c.Listen, AdminListen: c.Admin.Listen, Public: parts.gate, Admin: admin.New(operators),
-		Certificate: parts.cert, H2C: c.H2C,
-		Stopping: parts.gate.CloseStreams, DrainDelay: c.Shutdown.DrainDelay, Grace: c.Shutdown.Grace, Log: log,
+	defer first.close()
+	run := &running{lasting: first.lasting, log: log, now: first, served: make(chan struct{})}
+	operators, err := run.operators(first)
+	if err != nil {
+		return usageError{err}
+	}
+	run.server, err = proxy.NewServer(proxy.ServerOptions{
+		Listen: c.Listen, AdminListen: c.Admin.Listen, Public: first.gate, Admin: operators,
+		Certificate: first.cert, H2C: c.H2C,
+		Stopping: run.stopping, DrainDelay: c.Shutdown.DrainDelay, Grace: c.Shutdown.Grace, Log: log,
 	})
 	if err != nil {
 		return err
 	}
-	if err := server.Listen(); err != nil {
+	if err := run.server.Listen(); err != nil {
 		return err
 	}
-	log.InfoContext(ctx, "listening", "url", server.URL(), "admin", server.AdminURL(), "version", version)
-	if listening != nil {
-		listening(server)
+	log.InfoContext(ctx, "listening", "url", run.server.URL(), "admin", run.server.AdminURL(), "version", version)
+	if o.listening != nil {
+		o.listening(run.server)
 	}
 
-	// The lines go on until the last request is served, not only until the signal.
-	lines, stopLines := context.WithCancel(context.WithoutCancel(ctx))
+	first.live.take(first.lines)
+	// What goes on beside the requests ends after the last of them, not at the signal.
+	beside, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var group errgroup.Group
-	for _, l := range parts.lines {
-		group.Go(func() error { return untilCanceled(l.line.Run(lines)) })
+	if !c.EmbeddedRedis() && len(first.lines) > 0 {
+		inspector := queue.Inspector{Redis: first.redis, Sentinel: c.Redis.MasterName != "", Log: log}
+		group.Go(func() error { return untilCanceled(inspector.Run(beside)) })
 	}
-	if !c.EmbeddedRedis() && len(parts.lines) > 0 {
-		inspector := queue.Inspector{Redis: parts.redis, Sentinel: c.Redis.MasterName != "", Log: log}
-		group.Go(func() error { return untilCanceled(inspector.Run(lines)) })
+	if o.files != nil {
+		group.Go(func() error { run.follow(ctx, *o.files); return nil })
 	}
-	err = server.Serve(ctx)
-	stopLines()
+	err = run.server.Serve(ctx)
+	stop()
+	close(run.served)
+	run.retiring.Wait()
+	first.live.end()
 	err = errors.Join(err, group.Wait())
 	if err == nil {
 		log.InfoContext(ctx, "stopped")
 	}
 	return err
+}
+
+// operators is the handler of the admin listener for one configuration.
+func (r *running) operators(b *built) (http.Handler, error) {
+	o, err := adminOptions(b.config, b, r.log)
+	if err != nil {
+		return nil, err
+	}
+	o.Ready = func() admin.Readiness { return readiness(b, r.server.Draining()) }
+	return admin.New(o), nil
 }
 
 // untilCanceled takes the end that was asked for as no error.
@@ -95,9 +121,9 @@ func untilCanceled(err error) error {
 }
 
 // readiness is what /readyz says.
-func readiness(c *config.Config, parts *built, draining bool) admin.Readiness {
-	r := admin.Readiness{Draining: draining, RequireRedis: c.Readiness.RequireRedis}
-	for _, l := range parts.lines {
+func readiness(b *built, draining bool) admin.Readiness {
+	r := admin.Readiness{Draining: draining, RequireRedis: b.config.Readiness.RequireRedis}
+	for _, l := range b.lines {
 		health := admin.RoomHealth{Name: l.room, RedisUp: l.line.Up()}
 		if !health.RedisUp {
 			fault := l.line.Problem()

@@ -18,15 +18,25 @@ import (
 	"github.com/queuegate/queuegate/token"
 )
 
+// lasting are the parts that stay for as long as the process: every configuration is
+// built around them.
+type lasting struct {
+	metrics *metrics.Metrics
+	cert    *proxy.Certificate // nil without TLS
+	redis   redis.UniversalClient
+	stop    func() // of the embedded Redis
+	spare   []byte // signs where no secret is set
+	live    *lines // those that requests can be about
+}
+
 // built is a configuration made into parts. This file is the only place that
 // maps configuration to their options.
 type built struct {
-	gate    *proxy.Gate
-	metrics *metrics.Metrics
-	cert    *proxy.Certificate // nil without TLS
-	lines   []namedLine
-	redis   redis.UniversalClient
-	stop    func() // of the embedded Redis
+	*lasting
+	config *config.Config
+	gate   *proxy.Gate
+	lines  []namedLine
+	apply  []func() // gives lines that were there before the options of this configuration
 }
 
 type namedLine struct {
@@ -34,49 +44,83 @@ type namedLine struct {
 	line *queue.Line
 }
 
-func (b *built) close() {
-	if b.redis != nil {
-		_ = b.redis.Close()
+// close ends the lines, and what they speak to.
+func (l *lasting) close() {
+	l.live.end()
+	if l.redis != nil {
+		_ = l.redis.Close()
 	}
-	if b.stop != nil {
-		b.stop()
+	if l.stop != nil {
+		l.stop()
 	}
 }
 
 // build makes the parts in the order data flows: Redis, lines, keys, gate. It
 // opens no connection, so that it works, and `check` with it, while Redis is away.
 func build(c *config.Config, log *slog.Logger) (*built, error) {
-	b := &built{}
-	gate, err := b.assemble(c, log)
+	parts, err := newLasting(c, log)
 	if err != nil {
-		b.close()
 		return nil, err
 	}
-	b.gate = gate
-	source := metrics.Source{Loads: gate.Loads}
+	b, err := parts.build(c, log, nil)
+	if err != nil {
+		parts.close()
+		return nil, err
+	}
+	b.watch()
+	return b, nil
+}
+
+func newLasting(c *config.Config, log *slog.Logger) (l *lasting, err error) {
+	l = &lasting{spare: []byte(newSecret()), live: newLines()}
+	defer func() {
+		if err != nil {
+			l.close()
+		}
+	}()
+	if l.metrics, err = metrics.New(metrics.Options{Version: version}); err != nil {
+		return nil, err
+	}
+	if c.TLS.CertFile != "" {
+		if l.cert, err = proxy.NewCertificate(c.TLS.CertFile, c.TLS.KeyFile, log); err != nil {
+			return nil, err
+		}
+	}
+	return l, l.connect(c)
+}
+
+// build makes the parts of a configuration that takes the place of before, nil for
+// the first. Nothing that is in force changes by it.
+func (l *lasting) build(c *config.Config, log *slog.Logger, before *built) (*built, error) {
+	b := &built{lasting: l, config: c}
+	var err error
+	b.gate, err = b.assemble(c, log, before)
+	return b, err
+}
+
+// watch has the metrics tell of this configuration.
+func (b *built) watch() {
+	source := metrics.Source{Loads: b.gate.Loads}
 	for _, l := range b.lines {
 		source.Rooms = append(source.Rooms, metrics.Room{Name: l.room, Line: l.line})
 	}
 	b.metrics.Watch(source)
-	return b, nil
 }
 
-func (b *built) assemble(c *config.Config, log *slog.Logger) (*proxy.Gate, error) {
-	var err error
-	if b.metrics, err = metrics.New(metrics.Options{Version: version}); err != nil {
-		return nil, err
+// lineOf is the line of a room, nil when it has none.
+func (b *built) lineOf(room string) *queue.Line {
+	for _, l := range b.lines {
+		if l.room == room {
+			return l.line
+		}
 	}
-	if err := b.connect(c); err != nil {
-		return nil, err
-	}
-	keys, err := newKeys(c)
+	return nil
+}
+
+func (b *built) assemble(c *config.Config, log *slog.Logger, before *built) (*proxy.Gate, error) {
+	keys, err := newKeys(c, b.spare)
 	if err != nil {
 		return nil, err
-	}
-	if c.TLS.CertFile != "" {
-		if b.cert, err = proxy.NewCertificate(c.TLS.CertFile, c.TLS.KeyFile, log); err != nil {
-			return nil, err
-		}
 	}
 	upstream, err := url.Parse(c.Upstream.URL)
 	if err != nil {
@@ -97,8 +141,11 @@ func (b *built) assemble(c *config.Config, log *slog.Logger) (*proxy.Gate, error
 			MaxRequest: c.Upstream.MaxRequest,
 		},
 	}
+	if before != nil {
+		opts.After = before.gate
+	}
 	for i, r := range c.Rooms {
-		room, err := b.room(c, r, keys, log)
+		room, err := b.room(c, r, keys, log, b.live.of(r.Name))
 		if err != nil {
 			return nil, fmt.Errorf("rooms[%d] (%s): %w", i, r.Name, err)
 		}
@@ -107,8 +154,9 @@ func (b *built) assemble(c *config.Config, log *slog.Logger) (*proxy.Gate, error
 	return proxy.New(opts)
 }
 
-// room makes one room and its line. A room where everything passes has none.
-func (b *built) room(c *config.Config, r config.Room, keys signingKeys, log *slog.Logger) (proxy.Room, error) {
+// room makes one room and its line, or keeps the one there is. A room where
+// everything passes has none.
+func (b *built) room(c *config.Config, r config.Room, keys signingKeys, log *slog.Logger, line *queue.Line) (proxy.Room, error) {
 	room := proxy.Room{
 		Name: r.Name, DefaultExempt: r.DefaultExempt, Suspended: r.Suspended,
 		Passthrough: r.QueueingMethod == config.QueuePassthrough,
@@ -147,11 +195,28 @@ func (b *built) room(c *config.Config, r config.Room, keys signingKeys, log *slo
 	if room.Suspended || room.Passthrough {
 		return room, nil
 	}
+	opts := b.lineOptions(c, r, keys, log)
+	if line == nil {
+		line, err = queue.New(opts)
+	} else {
+		var apply func()
+		apply, err = line.Prepare(opts)
+		b.apply = append(b.apply, apply)
+	}
+	if err != nil {
+		return proxy.Room{}, err
+	}
+	room.Line = line
+	b.lines = append(b.lines, namedLine{room: r.Name, line: line})
+	return room, nil
+}
+
+func (b *built) lineOptions(c *config.Config, r config.Room, keys signingKeys, log *slog.Logger) queue.Options {
 	var lots []byte
 	if r.QueueingMethod == config.QueueRandom {
 		lots = token.DrawKey(keys.identity, r.Name)
 	}
-	line, err := queue.New(queue.Options{
+	return queue.Options{
 		Method: queue.Method(r.QueueingMethod), DrawKey: lots,
 		Redis: b.redis, Hints: b.redis, Room: r.Name, Prefix: c.Redis.KeyPrefix, Timeout: c.Redis.Timeout,
 		Limits: queue.Limits{
@@ -161,14 +226,8 @@ func (b *built) room(c *config.Config, r config.Room, keys signingKeys, log *slo
 		DisableRenewal: r.DisableSessionRenewal, MaxRequest: c.Upstream.MaxRequest, ClaimWindow: r.ClaimWindow,
 		PresenceWindow: r.PresenceWindow, WaitingTimeout: r.WaitingTimeout, MaxWaiting: maxWaiting(c, r),
 		RejoinAfter: r.Consume.RejoinAfter, Log: log, Observe: b.metrics.Script,
-		Hold: func() bool { return b.gate.ShopRefuses() },
-	})
-	if err != nil {
-		return proxy.Room{}, err
+		Hold: func() bool { return b.gate.ShopRefuses(r.Name) },
 	}
-	room.Line = line
-	b.lines = append(b.lines, namedLine{room: r.Name, line: line})
-	return room, nil
 }
 
 // identity makes the verifier of the shop's tokens.
@@ -209,14 +268,15 @@ type signingKeys struct {
 	identity []byte
 }
 
-func newKeys(c *config.Config) (signingKeys, error) {
+// newKeys makes them; spare signs where no secret is set.
+func newKeys(c *config.Config, spare []byte) (signingKeys, error) {
 	// Staging and production may share secrets, but no line. A prefix has no slash.
 	installation := c.Token.Issuer + "/" + c.Redis.KeyPrefix
 	opts := token.Options{Issuer: c.Token.Issuer, Installation: installation, Secret: []byte(c.Token.Secret.Reveal())}
 	if len(opts.Secret) == 0 {
 		// Only with the embedded Redis, whose line ends with this process as well, or
 		// beside a private key and an identity secret, where it is not used.
-		opts.Secret = []byte(newSecret())
+		opts.Secret = spare
 	}
 	var err error
 	if opts.PrivateKey, err = c.Token.PrivateKey.PrivateKey(); err != nil {

@@ -24,7 +24,7 @@ func TestDeploymentsWithOneSecretDoNotShareKeys(t *testing.T) {
 		c.Token.Secret = config.Secret(strings.Repeat("token secret ", 4))
 		c.Token.IdentitySecret = config.Secret(strings.Repeat("identity secret ", 4))
 		change(&c)
-		keys, err := newKeys(&c)
+		keys, err := newKeys(&c, nil)
 		require.NoError(t, err)
 		return keys
 	}

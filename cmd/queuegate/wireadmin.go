@@ -21,10 +21,8 @@ func adminOptions(c *config.Config, parts *built, log *slog.Logger) (admin.Optio
 	}
 	for _, r := range c.Rooms {
 		room := admin.Room{Name: r.Name, Method: r.QueueingMethod, Suspended: r.Suspended}
-		for _, l := range parts.lines {
-			if l.room == r.Name {
-				room.Line = l.line
-			}
+		if line := parts.lineOf(r.Name); line != nil {
+			room.Line = line
 		}
 		o.Rooms = append(o.Rooms, room)
 	}

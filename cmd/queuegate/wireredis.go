@@ -12,7 +12,7 @@ import (
 )
 
 // connect prepares the client of Redis, or starts the embedded one.
-func (b *built) connect(c *config.Config) error {
+func (l *lasting) connect(c *config.Config) error {
 	r := c.Redis
 	opts := queue.ClientOptions{
 		URL: r.URL.Reveal(), Addrs: r.Addrs, MasterName: r.MasterName, Username: r.Username, Password: r.Password.Reveal(),
@@ -26,13 +26,13 @@ func (b *built) connect(c *config.Config) error {
 		}
 	}
 	if c.EmbeddedRedis() {
-		opts.Dial, b.stop = newEmbedded()
+		opts.Dial, l.stop = newEmbedded()
 	}
 	client, err := queue.NewClient(opts)
 	if err != nil {
 		return err
 	}
-	b.redis = client
+	l.redis = client
 	return nil
 }
 
