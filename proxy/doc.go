@@ -39,4 +39,15 @@
 // switch to another protocol than WebSocket are not passed on.
 //
 // WebSockets and event streams of the admitted end with their pass.
+//
+// # In a program of your own
+//
+// A Gate is an http.Handler with no globals; a process can have several. The shop
+// is an address (Upstream.URL) or a handler of the same program (Upstream.Handler).
+// Three things are its owner's: each room's Line has to run (queue.Line.Run) until
+// the last request is served; CloseStreams has to be called when the server shuts
+// down, because streams end by nothing else; and an http.Server in front should have
+// DisableGeneralOptionsHandler, so that OPTIONS * is the gate's to refuse. Server
+// does the last two. What the program of cmd/queuegate adds is configuration,
+// operators and metrics.
 package proxy

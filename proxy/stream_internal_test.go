@@ -3,6 +3,7 @@ package proxy
 import (
 	"context"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -88,7 +89,7 @@ func TestConnectionsAreProbedForClientsThatVanished(t *testing.T) {
 	defer shop.Close()
 	at, err := url.Parse(shop.URL)
 	require.NoError(t, err)
-	back, err := newDialer(Upstream{URL: at}.withDefaults()).DialContext(context.Background(), "tcp", at.Host)
+	back, err := Upstream{URL: at}.withDefaults().dialer(slog.New(slog.DiscardHandler))(context.Background(), "tcp", at.Host)
 	require.NoError(t, err)
 	defer back.Close()
 

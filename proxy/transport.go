@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/url"
@@ -27,6 +28,11 @@ type Upstream struct {
 	// URL is the shop's address: http or https and a host, nothing more. The path
 	// of a request is never joined to another one: what was judged is what is sent.
 	URL *url.URL
+	// Handler is the shop when it runs in this process, in place of a URL. It gets
+	// what a shop at an address gets, by HTTP/1.1 over connections in memory: the
+	// client's address is in X-Forwarded-For, and what is in the context of the
+	// gate's own request is not in its.
+	Handler http.Handler
 	// DialTimeout bounds connecting; zero means 2 s.
 	DialTimeout time.Duration
 	// ResponseTimeout bounds the wait for the response header after the request
@@ -52,14 +58,18 @@ func (u Upstream) withDefaults() Upstream {
 
 func (u Upstream) validate() error {
 	switch {
+	case u.DialTimeout < 0, u.ResponseTimeout < 0, u.MaxRequest < 0:
+		return fmt.Errorf("proxy: upstream: a timeout is negative; leave it out for the default")
+	case u.Handler != nil && u.URL != nil:
+		return fmt.Errorf("proxy: upstream: both a URL and a Handler given; the shop is in one place: leave one out")
+	case u.Handler != nil:
+		return nil
 	case u.URL == nil:
-		return fmt.Errorf("proxy: upstream: no URL given; set the shop's address, as http://127.0.0.1:9000")
+		return fmt.Errorf("proxy: upstream: no URL given; set the shop's address, as http://127.0.0.1:9000, or its Handler")
 	case u.URL.Scheme != "http" && u.URL.Scheme != "https", u.URL.Host == "", u.URL.Opaque != "":
 		return fmt.Errorf("proxy: upstream: %q is not an address; write it as http://127.0.0.1:9000", u.URL.Redacted())
 	case u.URL.Path != "" && u.URL.Path != "/", u.URL.RawQuery != "", u.URL.Fragment != "", u.URL.User != nil:
 		return fmt.Errorf("proxy: upstream: %q holds more than scheme and host; the gate never changes a path, so leave the rest out", u.URL.Redacted())
-	case u.DialTimeout < 0, u.ResponseTimeout < 0, u.MaxRequest < 0:
-		return fmt.Errorf("proxy: upstream: a timeout is negative; leave it out for the default")
 	}
 	return nil
 }
@@ -71,9 +81,20 @@ func keepAlive() net.KeepAliveConfig {
 	return net.KeepAliveConfig{Enable: true, Idle: 30 * time.Second, Interval: 15 * time.Second, Count: 4}
 }
 
-// newDialer makes connections to the shop.
-func newDialer(u Upstream) *net.Dialer {
-	return &net.Dialer{Timeout: u.DialTimeout, KeepAliveConfig: keepAlive()}
+// dialer makes connections to the shop.
+func (u Upstream) dialer(log *slog.Logger) func(context.Context, string, string) (net.Conn, error) {
+	if u.Handler != nil {
+		return newInProcess(u.Handler, log).DialContext
+	}
+	return (&net.Dialer{Timeout: u.DialTimeout, KeepAliveConfig: keepAlive()}).DialContext
+}
+
+// address is the scheme and the host of requests to the shop.
+func (u Upstream) address() (scheme, host string) {
+	if u.Handler != nil {
+		return "http", inMemory{}.String() // nobody looks it up
+	}
+	return u.URL.Scheme, u.URL.Host
 }
 
 // newTransport returns the connections to the shop. No proxy of the

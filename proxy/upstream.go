@@ -68,8 +68,9 @@ func tripOf(ctx context.Context) *trip {
 }
 
 func newShop(u Upstream, log *slog.Logger) *shop {
-	s := &shop{scheme: u.URL.Scheme, host: u.URL.Host, maxRequest: u.MaxRequest, halfClosed: halfClosed, patience: patience, log: log}
-	s.refusal = &refusal{dial: newDialer(u).DialContext, log: log}
+	scheme, host := u.address()
+	s := &shop{scheme: scheme, host: host, maxRequest: u.MaxRequest, halfClosed: halfClosed, patience: patience, log: log}
+	s.refusal = &refusal{dial: u.dialer(log), log: log}
 	s.proxy = &httputil.ReverseProxy{
 		Rewrite:        s.rewrite,
 		Transport:      newTransport(u, s.refusal.DialContext),
