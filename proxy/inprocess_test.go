@@ -84,9 +84,8 @@ func TestAShopInTheProcessStreamsAndSwitchesToWebSocket(t *testing.T) {
 			if err != nil {
 				return
 			}
-			kind, text, err := c.Read(r.Context())
-			if err == nil {
-				err = c.Write(r.Context(), kind, append([]byte("heard "), text...))
+			if kind, text, err := c.Read(r.Context()); err == nil {
+				_ = c.Write(r.Context(), kind, append([]byte("heard "), text...))
 			}
 			_ = c.Close(websocket.StatusNormalClosure, "")
 			return
