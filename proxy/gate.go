@@ -134,7 +134,7 @@ func (g *Gate) open(o Options) ([]route.Room, error) {
 			Room: r, baker: baker{room: r.Name, cookie: r.Cookie}, page: renderer,
 			entry: entryPath(r.Protect), polls: before.polls, inFlight: before.inFlight, shop: g.shop,
 		}
-		if r.Upstream.URL != nil {
+		if r.Upstream.given() {
 			rm.shop = g.shopOf(r.Upstream, o.After)
 		}
 		if !r.off() {

@@ -124,6 +124,15 @@ func TestAShopInTheProcessStreamsAndSwitchesToWebSocket(t *testing.T) {
 	require.Equal(t, "heard me", string(text))
 }
 
+func TestEachRoomMayHaveAShopInTheProcessOfItsOwn(t *testing.T) {
+	says := func(text string) proxy.Upstream {
+		return proxy.Upstream{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, text) })}
+	}
+	b := newBench(t, func(o *proxy.Options) { o.Upstream, o.Rooms[0].Upstream = says("the shop"), says("the sale") })
+	require.Equal(t, "the shop", b.call("GET", "/public", "").text)
+	require.Equal(t, "the sale", b.call("GET", "/order", "").text)
+}
+
 func TestAShopIsInOnePlace(t *testing.T) {
 	for _, tc := range []struct {
 		upstream proxy.Upstream

@@ -97,7 +97,7 @@ type Room struct {
 	// Line is the room's line; it may be nil in a room that is suspended or passes
 	// everything through.
 	Line Line
-	// Upstream is a shop of this room's own; without a URL it is Options.Upstream.
+	// Upstream is a shop of this room's own; the zero value means Options.Upstream.
 	Upstream Upstream
 	// Suspended lets everything pass and sets no cookie: the room is off.
 	Suspended bool
@@ -157,7 +157,7 @@ func (o Options) withDefaults() Options {
 }
 
 func (r Room) withDefaults() Room {
-	if r.Upstream.URL != nil {
+	if r.Upstream.given() {
 		r.Upstream = r.Upstream.withDefaults()
 	}
 	if r.ClaimWindow == 0 {
@@ -252,7 +252,7 @@ func (r Room) validate() error {
 	if r.MaxInFlight < 0 {
 		fail("MaxInFlight is %d; use 0 for no bound", r.MaxInFlight)
 	}
-	if r.Upstream.URL != nil {
+	if r.Upstream.given() {
 		errs = append(errs, r.Upstream.validate())
 	}
 	if err := r.Cookie.validate(); err != nil {

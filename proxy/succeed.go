@@ -9,11 +9,17 @@ import (
 type shopKey struct {
 	url               string
 	dial, answer, all time.Duration
+	inside            *shop // itself, when it has no address: two handlers cannot be compared
 }
 
 // shopOf returns the shop that u describes: one that this gate or the one before
 // knows already, with its connections and whether it takes any, or a new one.
 func (g *Gate) shopOf(u Upstream, before *Gate) *shop {
+	if u.Handler != nil {
+		s := newShop(u, g.log)
+		g.shops[shopKey{inside: s}] = s
+		return s
+	}
 	key := shopKey{url: u.URL.String(), dial: u.DialTimeout, answer: u.ResponseTimeout, all: u.MaxRequest}
 	s := g.shops[key]
 	if s == nil && before != nil {

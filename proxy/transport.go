@@ -56,6 +56,9 @@ func (u Upstream) withDefaults() Upstream {
 	return u
 }
 
+// given reports whether u says where a shop is.
+func (u Upstream) given() bool { return u.URL != nil || u.Handler != nil }
+
 func (u Upstream) validate() error {
 	switch {
 	case u.DialTimeout < 0, u.ResponseTimeout < 0, u.MaxRequest < 0:
