@@ -120,3 +120,16 @@ const (
 	PassMost  = passMost
 	HealMost  = healMost
 )
+
+// WritePoint offers a point of the history, and tells how much is left of its slot.
+func (l *Line) WritePoint(ctx context.Context) (time.Duration, error) {
+	return l.writePoint(ctx, gateHere)
+}
+
+// SignOff takes this gate off the list.
+func (l *Line) SignOff(ctx context.Context) { l.signOff(ctx) }
+
+// RecordKeys are the keys of the history and of the gates' versions.
+func (l *Line) RecordKeys() (history, versions string) {
+	return recordKeys(l.opts().Prefix, l.opts().Room)
+}

@@ -22,3 +22,12 @@ func keys(prefix, room string) []string {
 		tag + "snapshot", // STRING
 	}
 }
+
+// recordKeys are the keys of what operators look back at, beside those that
+// decide: only the scripts that write and read it get them. They have the same
+// hash tag.
+func recordKeys(prefix, room string) (history, versions string) {
+	tag := prefix + ":{" + room + "}:"
+	return tag + "history", // HASH slot of the last hour -> point
+		tag + "versions" // HASH gate -> what it does and its version
+}

@@ -46,6 +46,7 @@ type Line struct {
 	// signal.
 	hurry, changed chan struct{}
 	wishes         wishes
+	record         recorder
 }
 
 // knowledge is the room at the last answer and when, on this host's monotonic

@@ -30,6 +30,7 @@ type Options struct {
 	Room    string         // required; part of every key
 	Prefix  string         // of every key; "qg" when empty
 	Gate    string         // this process's name in the room; random when empty
+	Version string         // of this program, as Line.Gates tells it; "dev" when empty
 	Timeout time.Duration  // of all Redis work of one call, waiting for a batch included; 100 ms when 0
 
 	Method  Method // FIFO when empty
@@ -64,6 +65,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Gate == "" {
 		o.Gate = rand.Text()
+	}
+	if o.Version == "" {
+		o.Version = "dev"
 	}
 	defaults := []struct {
 		value *time.Duration

@@ -74,6 +74,7 @@ func (l *Line) lastWord(ctx context.Context) {
 		l.opts().Log.ErrorContext(ctx, "Redis was not told of orders and passes given back: the passes stay good until their ends",
 			"room", l.opts().Room, "error", err.Error())
 	}
+	l.signOff(ctx)
 }
 
 // events are what Run has logged to have begun and not to be over.
@@ -126,8 +127,9 @@ func (l *Line) tickEvery() time.Duration {
 	return min(slowTick, max(fastTick, time.Minute/time.Duration(room.Limits.PerMinute)))
 }
 
-// step is one tick. Before it the limits are written when Redis holds none or those
-// of an earlier file, and what this gate knows when Redis lost its history; again is also true when the
+// step is one tick, and at times a point of the history. Before it the limits are
+// written when Redis holds none or those of an earlier file, and what this gate knows
+// when Redis lost its history; again is also true when the
 // tick itself found that out.
 func (l *Line) step(ctx context.Context) (again bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, tickTimeout)
@@ -152,6 +154,7 @@ func (l *Line) step(ctx context.Context) (again bool, err error) {
 	if err := l.settleRest(ctx); err != nil {
 		return false, err
 	}
+	l.recordPoint(ctx)
 	return again || l.lost.Load(), l.obeyRest(ctx)
 }
 

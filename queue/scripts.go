@@ -59,11 +59,21 @@ var resetLua string
 //go:embed lua/tally.lua
 var tallyLua string
 
-// scripts are the compiled operations of a room; each but tally is the common part
-// and its own file. The server keeps them by hash: an unknown hash (a restart, a failover,
+//go:embed lua/record.lua
+var recordLua string
+
+//go:embed lua/history.lua
+var historyLua string
+
+//go:embed lua/gates.lua
+var gatesLua string
+
+// scripts are the compiled operations of a room; each but the last four, which are
+// for operators, is the common part and its own file. The server keeps them by hash: an unknown hash (a restart, a failover,
 // SCRIPT FLUSH) costs one more round trip inside the same call.
 type scripts struct {
-	join, touch, claim, renew, finish, move, tick, heal, configure, admit, reset, tally script
+	join, touch, claim, renew, finish, move, tick, heal, configure, admit, reset script
+	tally, record, history, gates                                                script
 }
 
 // script is one of them and the name it is counted under.
@@ -81,7 +91,8 @@ func newScripts() scripts {
 		renew: named("renew", renewLua), finish: named("finish", finishLua), move: named("move", moveLua),
 		tick: named("tick", tickLua), heal: named("heal", healLua), configure: named("configure", configureLua),
 		admit: named("admit", admitLua), reset: named("reset", resetLua),
-		tally: script{"tally", redis.NewScript(tallyLua)},
+		tally: script{"tally", redis.NewScript(tallyLua)}, record: script{"record", redis.NewScript(recordLua)},
+		history: script{"history", redis.NewScript(historyLua)}, gates: script{"gates", redis.NewScript(gatesLua)},
 	}
 }
 

@@ -51,8 +51,6 @@ func (t *Tally) counters() []struct {
 // ends within Options.Timeout; the error wraps ErrUnavailable when Redis did not
 // answer.
 func (l *Line) Tally(ctx context.Context) (Tally, error) {
-	ctx, cancel := context.WithTimeout(ctx, l.opts().Timeout)
-	defer cancel()
 	t := Tally{Ended: map[Why]int64{}}
 	var names []any
 	for _, c := range t.counters() {
@@ -61,11 +59,9 @@ func (l *Line) Tally(ctx context.Context) (Tally, error) {
 	for _, why := range Whys() {
 		names = append(names, string(why))
 	}
-	asked := time.Now()
-	raw, err := l.scripts.tally.Run(ctx, l.opts().Redis, []string{l.keys[0], l.keys[1], l.keys[12]}, names...).Slice()
-	l.opts().Observe(l.scripts.tally.name, time.Since(asked), err)
+	raw, err := l.look(ctx, l.scripts.tally, []string{l.keys[0], l.keys[1], l.keys[12]}, names...)
 	if err != nil {
-		return Tally{}, fmt.Errorf("%w: %w", ErrUnavailable, err)
+		return Tally{}, err
 	}
 	f := &fields{values: raw}
 	now, first := f.number(), f.number()
@@ -83,4 +79,18 @@ func (l *Line) Tally(ctx context.Context) (Tally, error) {
 		return Tally{}, f.err
 	}
 	return t, nil
+}
+
+// look runs a script that has no part in the line's work and tells operators
+// something. It ends within Options.Timeout.
+func (l *Line) look(ctx context.Context, script script, keys []string, args ...any) ([]any, error) {
+	ctx, cancel := context.WithTimeout(ctx, l.opts().Timeout)
+	defer cancel()
+	asked := time.Now()
+	raw, err := script.Run(ctx, l.opts().Redis, keys, args...).Slice()
+	l.opts().Observe(script.name, time.Since(asked), err)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
+	return raw, nil
 }

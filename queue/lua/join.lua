@@ -49,6 +49,7 @@ local function newcomer(visitor, record, places, dues)
   if stay then room.last = math.max(room.last, stay.place) end
   if at_once() then
     grant(visitor, next_place())
+    add('wait0', 1)
     redis.call('SADD', UNPROVEN, visitor)
     add('joined', 1)
     return with_pass(granted[visitor])

@@ -160,6 +160,18 @@ local function room_for(n)
   return slots_n + reserved() < room.slots
 end
 
+-- waited counts a wait, from the place to the pass, in one of WAITS counters: below a
+-- second, then four for each doubling, up to a day and a half. Of a place by lot it
+-- counts from the draw.
+local WAITS = 68
+
+local function waited(place)
+  local since = call.method == 'random' and place - place % DRAW or place
+  local seconds = (now - since / 1000) / 1000
+  local bucket = seconds < 1 and 0 or math.min(WAITS - 1, 1 + math.floor(math.log(seconds) / math.log(2) * 4))
+  add('wait' .. int(bucket), 1)
+end
+
 -- grant admits: a ready pass of one claim window. Its name is place and moment, so
 -- that no other admission of the place ever has it.
 -- What a call admits it writes down together. Whom the operator lets in costs the
@@ -224,6 +236,7 @@ local function admit(look, aside)
         break
       elseif budget > 0 and room_for(1) then
         grant(names[i], place, aside)
+        waited(place)
         admitted[#admitted + 1] = names[i]
         budget = budget - 1
       else
