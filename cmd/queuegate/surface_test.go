@@ -118,6 +118,7 @@ func (s *surface) paths(g *gate) {
 		"/_queue/off/events", "/_queue/off/ws", "/_queue/auth", "/_queue/jwks.json", "/_queue/openapi.yaml", "/_queue/queue.js", "/_queue/nosuch/status")
 	table(g.admin, "admin ", "/", "/healthz", "/readyz", "/metrics", "/api/rooms", "/api/rooms/off", "/api/rooms/checkout",
 		"/api/rooms/checkout/admit", "/api/rooms/checkout/release", "/api/rooms/checkout/reset", "/api/rooms/checkout/visitors/nobody",
+		"/api/rooms/checkout/history", "/api/rooms/checkout/preview", "/api/gates",
 		"/api/openapi.yaml", "/debug/pprof/")
 	s.printf("\n")
 }

@@ -21,6 +21,7 @@ import (
 // lasting are the parts that stay for as long as the process: every configuration is
 // built around them.
 type lasting struct {
+	name    string // of this gate in its rooms
 	metrics *metrics.Metrics
 	cert    *proxy.Certificate // nil without TLS
 	redis   redis.UniversalClient
@@ -72,7 +73,7 @@ func build(c *config.Config, log *slog.Logger) (*built, error) {
 }
 
 func newLasting(c *config.Config, log *slog.Logger) (l *lasting, err error) {
-	l = &lasting{spare: []byte(newSecret()), live: newLines()}
+	l = &lasting{name: gateName(), spare: []byte(newSecret()), live: newLines()}
 	defer func() {
 		if err != nil {
 			l.close()
@@ -218,6 +219,7 @@ func (b *built) lineOptions(c *config.Config, r config.Room, keys signingKeys, l
 	}
 	return queue.Options{
 		Method: queue.Method(r.QueueingMethod), DrawKey: lots,
+		Gate: b.name, Version: version,
 		Redis: b.redis, Hints: b.redis, Room: r.Name, Prefix: c.Redis.KeyPrefix, Timeout: c.Redis.Timeout,
 		Limits: queue.Limits{
 			Slots: int64(r.TotalActiveUsers), PerMinute: int64(r.NewUsersPerMinute), Burst: int64(r.EffectiveBurst()),

@@ -36,6 +36,9 @@ type Options struct {
 	Pages map[string]*page.Renderer
 	// Rooms are what /api/rooms shows, in this order.
 	Rooms []Room
+	// ShopRefuses tells whether the shop of a room takes no connections of this gate;
+	// nil: all do.
+	ShopRefuses func(room string) bool
 	// Token is asked for by everything but the probes, as a bearer token; empty
 	// asks for none, and then only requests for this very machine are answered.
 	Token string
@@ -58,6 +61,9 @@ func New(o Options) http.Handler {
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.ShopRefuses == nil {
+		o.ShopRefuses = func(string) bool { return false }
 	}
 	probes := map[string]http.HandlerFunc{"/healthz": only(healthz), "/readyz": only(readyz(o))}
 	if o.Metrics != nil {
@@ -85,12 +91,14 @@ func operators(o Options) http.HandlerFunc {
 			show(w, r)
 		case path == "/api/rooms" || strings.HasPrefix(path, "/api/rooms/"):
 			rooms.serve(w, r, strings.TrimPrefix(strings.TrimPrefix(path, "/api/rooms"), "/"))
+		case path == "/api/gates":
+			only(rooms.gates)(w, r)
 		case path == "/api/openapi.yaml":
 			only(openAPI)(w, r)
 		case o.Pprof && strings.HasPrefix(path, profiles):
 			profile(w, r, strings.TrimPrefix(path, profiles))
 		default:
-			refuse(w, http.StatusNotFound, "not-found", "The admin listener has /healthz, /readyz, /metrics, /preview, /api/rooms and /api/openapi.yaml.")
+			refuse(w, http.StatusNotFound, "not-found", "The admin listener has /, /healthz, /readyz, /metrics, /preview, /api/rooms, /api/gates and /api/openapi.yaml.")
 		}
 	}
 }

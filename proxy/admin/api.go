@@ -37,6 +37,8 @@ type Room struct {
 	Method    string // queueing_method
 	Suspended bool
 	Line      Line // nil where everybody passes
+	// MaxWaiting is beyond how many people in line newcomers get no place; 0: none.
+	MaxWaiting int64
 }
 
 // Line is the line of a room as operators use it; *queue.Line implements it.
@@ -56,17 +58,25 @@ type Line interface {
 	Find(ctx context.Context, visitor string) (queue.Standing, error)
 	// Reset makes every place and pass void.
 	Reset(ctx context.Context, by string) (queue.Room, error)
+	// Foresee tells what a plan would do.
+	Foresee(ctx context.Context, p queue.Plan) (queue.Forecast, error)
+	// History are the points of the last hour since a moment, Gates those that serve
+	// the room, and Name is this one.
+	History(ctx context.Context, since time.Time) ([]queue.Point, error)
+	Gates(ctx context.Context) ([]queue.Gate, error)
+	Name() string
 }
 
 var _ Line = (*queue.Line)(nil)
 
-// api answers below /api/rooms.
+// api answers below /api.
 type api struct {
-	rooms []Room
-	log   *slog.Logger
+	rooms   []Room
+	refuses func(room string) bool
+	log     *slog.Logger
 }
 
-func newAPI(o Options) *api { return &api{rooms: o.Rooms, log: o.Log} }
+func newAPI(o Options) *api { return &api{rooms: o.Rooms, refuses: o.ShopRefuses, log: o.Log} }
 
 // call is one request for one room.
 type call struct {
@@ -94,6 +104,8 @@ func actions() map[string][]action {
 		"release":  {{http.MethodPost, (*call).release, true}},
 		"reset":    {{http.MethodPost, (*call).reset, true}},
 		"visitors": {{http.MethodGet, (*call).lookUp, true}},
+		"history":  {{http.MethodGet, (*call).history, true}},
+		"preview":  {{http.MethodPost, (*call).foresee, true}},
 	}
 }
 
@@ -103,7 +115,7 @@ func (a *api) serve(w http.ResponseWriter, r *http.Request, path string) {
 		only(func(w http.ResponseWriter, _ *http.Request) {
 			list := RoomList{Rooms: []RoomView{}}
 			for _, room := range a.rooms {
-				list.Rooms = append(list.Rooms, room.view(false))
+				list.Rooms = append(list.Rooms, a.view(room, false))
 			}
 			answer(w, http.StatusOK, "application/json", list)
 		})(w, r)
@@ -126,7 +138,7 @@ func (a *api) serve(w http.ResponseWriter, r *http.Request, path string) {
 	}
 	choices := actions()[rest]
 	if choices == nil || below && rest == "" || rest == "visitors" && c.visitor == "" {
-		refuse(w, http.StatusNotFound, "not-found", "Below a room there are admit, release, reset and visitors/{id}.")
+		refuse(w, http.StatusNotFound, "not-found", "Below a room there are admit, release, reset, preview, history and visitors/{id}.")
 		return
 	}
 	c.run(choices)
@@ -176,7 +188,7 @@ func operator(r *http.Request) (by string, ok bool) {
 	return by, len(by) <= 64 && by != queue.ByShop
 }
 
-func (c *call) show() { c.shown(c.room.view(true)) }
+func (c *call) show() { c.shown(c.view(c.room, true)) }
 
 func (c *call) shown(v RoomView) {
 	c.w.Header().Set("ETag", `"`+strconv.FormatInt(v.Version, 10)+`"`)
@@ -201,7 +213,7 @@ func (c *call) change() {
 			c.done(string(entry.Setting), entry.Old, entry.New, slog.Bool("cleared", entry.Cleared))
 		}
 	}
-	c.shown(c.room.view(true))
+	c.shown(c.view(c.room, true))
 }
 
 func contains(history []queue.Changed, entry queue.Changed) bool {
@@ -234,7 +246,7 @@ func (c *call) admit() {
 		c.failed(err)
 		return
 	}
-	answer(c.w, http.StatusOK, "application/json", Admitted{Asked: body.Count, Admitted: n, Room: c.room.view(true)})
+	answer(c.w, http.StatusOK, "application/json", Admitted{Asked: body.Count, Admitted: n, Room: c.view(c.room, true)})
 }
 
 func (c *call) release() {
@@ -316,7 +328,7 @@ func (c *call) reset() {
 	}
 	c.done(string(queue.ActionReset), strconv.FormatInt(before.Generation, 10), strconv.FormatInt(after.Generation, 10),
 		slog.Int64("waiting", before.Waiting), slog.Int64("active", before.Holding))
-	c.shown(c.room.view(true))
+	c.shown(c.view(c.room, true))
 }
 
 // failed answers what went wrong with an action.

@@ -60,6 +60,7 @@ func (d *desk) call(method, path, body string, headers ...string) *httptest.Resp
 		r.Header.Set(name, value)
 	}
 	d.h.ServeHTTP(w, r)
+	path, _, _ = strings.Cut(path, "?")
 	x := openapitest.Exchange{Method: method, Path: "/api" + path, Status: w.Code, Header: w.Header(), Body: w.Body.Bytes()}
 	if w.Code == http.StatusOK {
 		x.Sent = []byte(body)
@@ -115,6 +116,9 @@ func TestTheAdminAPIIsAsDescribed(t *testing.T) {
 	}{
 		{"values", describedValues},
 		{"people", describedPeople},
+		{"the past", describedPast},
+		{"plans", describedPlans},
+		{"forecasts", describedForecasts},
 		{"mistakes", describedMistakes},
 		{"guards", describedGuards},
 		{"Redis away", describedOutage},
@@ -292,12 +296,14 @@ func operations(room string) []operation {
 		{"POST", base + "/release", `{"visitor":"one"}`, true},
 		{"POST", base + "/reset", `{"confirm":"` + room + `"}`, true},
 		{"GET", base + "/visitors/one", "", true},
+		{"GET", base + "/history", "", true},
+		{"POST", base + "/preview", `{"state":"paused"}`, true},
 	}
 }
 
 func describedGuards(t *testing.T, c *openapitest.Contract) {
 	d := newDesk(t, c, func(o *admin.Options) { o.Token = secret })
-	all := append(operations("checkout"), operation{"GET", "/rooms", "", false})
+	all := append(operations("checkout"), operation{"GET", "/rooms", "", false}, operation{"GET", "/gates", "", false})
 	for _, op := range all {
 		d.refused(401, "unauthorized", "Bearer", op.method, op.path, op.body)
 	}
@@ -333,7 +339,12 @@ func (silentLine) Admit(context.Context, string, int64) (int64, error) { return 
 func (silentLine) Find(context.Context, string) (queue.Standing, error) {
 	return queue.Standing{}, errAway
 }
-func (silentLine) Reset(context.Context, string) (queue.Room, error) { return queue.Room{}, errAway }
+func (silentLine) Reset(context.Context, string) (queue.Room, error)         { return queue.Room{}, errAway }
+func (silentLine) History(context.Context, time.Time) ([]queue.Point, error) { return nil, errAway }
+func (silentLine) Gates(context.Context) ([]queue.Gate, error)               { return nil, errAway }
+func (silentLine) Foresee(context.Context, queue.Plan) (queue.Forecast, error) {
+	return queue.Forecast{}, errAway
+}
 
 func describedOutage(t *testing.T, c *openapitest.Contract) {
 	d := newDesk(t, c, func(o *admin.Options) {
@@ -345,6 +356,7 @@ func describedOutage(t *testing.T, c *openapitest.Contract) {
 			d.refused(503, "redis", "not known: look at the room", op.method, op.path, op.body)
 		}
 	}
+	d.refused(503, "redis", "not known: look at the room", "GET", "/gates", "")
 	var room admin.RoomView
 	d.ok(&room, "GET", "/rooms/checkout", "")
 	require.False(t, room.RedisUp)

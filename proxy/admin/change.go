@@ -66,6 +66,11 @@ func (c *call) readChange() (queue.Change, bool) {
 	if !c.read(&body, `{"state": "paused", "message": null}`) {
 		return queue.Change{}, false
 	}
+	return c.changeOf(body)
+}
+
+// changeOf reads a change out of a body's fields.
+func (c *call) changeOf(body map[queue.Setting]json.RawMessage) (queue.Change, bool) {
 	change := queue.Change{By: c.by, Set: map[queue.Setting]string{}}
 	var errs []FieldProblem
 	for name, raw := range body {

@@ -22,10 +22,18 @@ type RoomView struct {
 	// lets everybody through, has no line, no settings and no numbers.
 	State   string `json:"state"`
 	RedisUp bool   `json:"redis_up"`
+	// AsOf is when Redis told the numbers, by its TIME; nil before it answered for the
+	// first time.
+	AsOf *time.Time `json:"as_of"`
+	// ShopRefuses: the shop takes no connections of the gate that was asked, which lets
+	// nobody in.
+	ShopRefuses bool `json:"shop_refuses"`
 	// Waiting are the people in line who are here, Active the slots that are taken;
 	// nil before Redis answered for the first time.
 	Waiting *int64 `json:"waiting"`
 	Active  *int64 `json:"active"`
+	// MaxWaiting is beyond how many waiting newcomers get no place; nil: no bound.
+	MaxWaiting *int64 `json:"max_waiting"`
 	// Admissions is the flow of late, a minute, while people wait; nil while there is
 	// no measure. Wait is what somebody at the end of the line is told; nil when
 	// nobody can say.
@@ -129,8 +137,11 @@ func value(name queue.Setting, of string) any {
 }
 
 // view shows a room.
-func (rm Room) view(history bool) RoomView {
-	v := RoomView{Room: rm.Name, QueueingMethod: rm.Method}
+func (a *api) view(rm Room, history bool) RoomView {
+	v := RoomView{Room: rm.Name, QueueingMethod: rm.Method, ShopRefuses: a.refuses(rm.Name)}
+	if rm.MaxWaiting > 0 {
+		v.MaxWaiting = &rm.MaxWaiting
+	}
 	if rm.Line == nil {
 		v.State, v.RedisUp = string(queue.Open), true
 		if rm.Suspended {
@@ -163,6 +174,7 @@ func (rm Room) view(history bool) RoomView {
 func (v *RoomView) measured(now queue.Room) {
 	v.Waiting, v.Active, v.Generation = &now.Waiting, &now.Holding, now.Generation
 	v.Healing = int64(now.Healing.Seconds())
+	v.AsOf = new(now.Clock.UTC())
 	if now.Flow > 0 {
 		v.Admissions = new(float64(int64(now.Flow*6000)) / 100)
 	}
