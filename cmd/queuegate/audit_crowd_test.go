@@ -2,8 +2,6 @@ package main_test
 
 import (
 	"context"
-	"encoding/base64"
-	"encoding/json"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -15,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/queuegate/queuegate/cmd/queuegate/crowd"
 	"github.com/queuegate/queuegate/token"
 )
 
@@ -37,37 +36,37 @@ const (
 type ledger struct {
 	start  time.Time
 	mu     sync.Mutex
-	visits []visit
+	visits []crowd.Visit
 }
 
 // serve takes every order after a moment.
 func (l *ledger) serve(w http.ResponseWriter, r *http.Request) {
-	v := visit{
-		begin: time.Since(l.start), method: r.Method, path: r.URL.Path,
-		visitor: r.Header.Get("X-Queuegate-Visitor"), admission: r.Header.Get("X-Queuegate-Admission"),
+	v := crowd.Visit{
+		Begin: time.Since(l.start), Method: r.Method, Path: r.URL.Path,
+		Visitor: r.Header.Get("X-Queuegate-Visitor"), Admission: r.Header.Get("X-Queuegate-Admission"),
 	}
-	v.person, _ = strconv.Atoi(r.Header.Get(headerPerson))
+	v.Person, _ = strconv.Atoi(r.Header.Get(headerPerson))
 	sent, _ := strconv.ParseInt(r.Header.Get(headerSent), 10, 64)
-	v.sent = at(sent)
+	v.Sent = crowd.At(sent)
 	_, _ = io.Copy(io.Discard, r.Body)
 	select {
 	case <-r.Context().Done():
-	case <-time.After(time.Duration(v.sent % at(60*time.Millisecond))):
+	case <-time.After(time.Duration(v.Sent % crowd.At(60*time.Millisecond))):
 	}
 	w.Header().Set(headerShop, "1")
 	_, _ = io.WriteString(w, "welcome")
-	v.end = time.Since(l.start)
+	v.End = time.Since(l.start)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.visits = append(l.visits, v)
 }
 
 // of lists what reached the protected path of a room.
-func (l *ledger) of(path string) (visits []visit) {
+func (l *ledger) of(path string) (visits []crowd.Visit) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, v := range l.visits {
-		if strings.HasPrefix(v.path, path) {
+		if strings.HasPrefix(v.Path, path) {
 			visits = append(visits, v)
 		}
 	}
@@ -120,7 +119,7 @@ func (r roomPlan) yaml() string {
 // person is one simulated visitor. Everything but the addresses of the gates is
 // theirs alone.
 type person struct {
-	history
+	crowd.History
 	room    roomPlan
 	chance  *rand.Rand
 	client  *http.Client
@@ -131,13 +130,13 @@ type person struct {
 	arrives time.Duration
 
 	ticket, pass string
-	holds        shownPass     // what pass says
+	holds        crowd.Pass    // what pass says
 	next         time.Duration // until the next poll, as told
 }
 
 func newPerson(n int, seed uint64, room roomPlan, transport http.RoundTripper) *person {
 	p := &person{room: room, chance: rand.New(rand.NewPCG(seed, uint64(n)))} //nolint:gosec // how people behave, not a secret
-	p.person, p.manner = n, string(mannerOf(p.chance.IntN(100)))
+	p.Person, p.Manner = n, string(mannerOf(p.chance.IntN(100)))
 	p.cookies = p.chance.IntN(2) == 0
 	p.client = &http.Client{
 		Transport: transport, Timeout: impatience,
@@ -146,7 +145,7 @@ func newPerson(n int, seed uint64, room roomPlan, transport http.RoundTripper) *
 	if p.cookies {
 		p.client.Jar, _ = cookiejar.New(nil) // New never fails
 	}
-	p.faithful = manner(p.manner) == shops || manner(p.manner) == neverCame || manner(p.manner) == overstays || manner(p.manner) == returns
+	p.Faithful = manner(p.Manner) == shops || manner(p.Manner) == neverCame || manner(p.Manner) == overstays || manner(p.Manner) == returns
 	if p.chance.IntN(2) == 0 { // half of them come when the doors open
 		p.arrives = p.between(0, room.arriveWithin)
 	} else {
@@ -173,11 +172,11 @@ func (p *person) pause(ctx context.Context, d time.Duration) bool {
 }
 
 // ask sends one request to any gate and writes down what was answered.
-func (p *person) ask(kind, method, path string, header map[string]string) heard {
+func (p *person) ask(kind crowd.Kind, method, path string, header map[string]string) crowd.Heard {
 	gate := p.chance.IntN(len(p.gates))
-	h := heard{kind: kind, gate: gate, ahead: -1, with: p.holds, sent: time.Since(p.start)}
+	h := crowd.Heard{Kind: kind, Gate: gate, Ahead: -1, With: p.holds, Sent: time.Since(p.start)}
 	all := map[string]string{
-		"Accept": "application/json", headerPerson: strconv.Itoa(p.person), headerSent: strconv.FormatInt(int64(h.sent), 10),
+		"Accept": "application/json", headerPerson: strconv.Itoa(p.Person), headerSent: strconv.FormatInt(int64(h.Sent), 10),
 	}
 	if !p.cookies && p.ticket != "" {
 		all["X-Queue-Ticket"] = p.ticket
@@ -189,22 +188,22 @@ func (p *person) ask(kind, method, path string, header map[string]string) heard 
 		all[name] = value
 	}
 	got, err := send(p.client, request{method: method, url: *p.gates[gate].Load() + path, header: all})
-	h.got = time.Since(p.start)
+	h.Got = time.Since(p.start)
 	if err == nil && got.code < 500 {
-		h.code = got.code
-		h.inside = got.header.Get(headerShop) != ""
+		h.Code = got.code
+		h.Inside = got.header.Get(headerShop) != ""
 		p.read(&h, got)
 	}
-	p.heard = append(p.heard, h)
+	p.Heard = append(p.Heard, h)
 	return h
 }
 
 // read takes in what an answer says and hands out.
-func (p *person) read(h *heard, got answer) {
-	h.status, _ = got.doc.Status.(string)
-	h.degraded = got.doc.RoomState == "degraded"
+func (p *person) read(h *crowd.Heard, got answer) {
+	h.Status, _ = got.doc.Status.(string)
+	h.Degraded = got.doc.RoomState == "degraded"
 	if got.doc.Ahead != nil {
-		h.ahead = *got.doc.Ahead
+		h.Ahead = *got.doc.Ahead
 	}
 	if got.doc.PollAfterMS != nil {
 		p.next = time.Duration(*got.doc.PollAfterMS) * time.Millisecond
@@ -220,27 +219,17 @@ func (p *person) read(h *heard, got answer) {
 	}
 	for _, raw := range tickets {
 		if t, err := p.tickets.Open(p.room.name, raw); err == nil {
-			p.ticket, h.place, h.visitor, h.roomTime = raw, t.Place, t.Visitor, t.Seen
+			p.ticket, h.Place, h.Visitor, h.RoomTime = raw, t.Place, t.Visitor, t.Seen
 		}
 	}
 	for _, raw := range passes {
-		if s, ok := readPass(raw); ok {
+		if s, ok := crowd.ReadPass(raw); ok {
 			p.pass, p.holds = raw, s
-			if len(h.passes) == 0 || h.passes[len(h.passes)-1] != s {
-				h.passes = append(h.passes, s)
+			if len(h.Passes) == 0 || h.Passes[len(h.Passes)-1] != s {
+				h.Passes = append(h.Passes, s)
 			}
 		}
 	}
-}
-
-// readPass reads an entry token as anybody can.
-func readPass(raw string) (s shownPass, ok bool) {
-	parts := strings.Split(raw, ".")
-	if len(parts) != 3 {
-		return s, false
-	}
-	claims, err := base64.RawURLEncoding.DecodeString(parts[1])
-	return s, err == nil && json.Unmarshal(claims, &s) == nil && s.Admission != ""
 }
 
 // browse are the headers of a person who opens a page, for those who do.
@@ -256,22 +245,22 @@ func (p *person) live(ctx context.Context) {
 	if !p.pause(ctx, p.arrives) {
 		return
 	}
-	p.began = time.Since(p.start)
-	if manner(p.manner) == intrudes {
+	p.Began = time.Since(p.start)
+	if manner(p.Manner) == intrudes {
 		p.intrude(ctx)
 		return
 	}
 	if !p.arrive(ctx) {
 		return
 	}
-	switch manner(p.manner) {
+	switch manner(p.Manner) {
 	case leaves:
-		if p.poll(ctx, 1+p.chance.IntN(6)) && p.giveUp(ctx, asksLeave) {
-			p.outcome = "left"
+		if p.poll(ctx, 1+p.chance.IntN(6)) && p.giveUp(ctx, crowd.Leave) {
+			p.Outcome = "left"
 		}
 	case vanishes:
 		if p.poll(ctx, p.chance.IntN(6)) {
-			p.outcome = "vanished"
+			p.Outcome = "vanished"
 		}
 	case returns:
 		if p.poll(ctx, 1+p.chance.IntN(5)) && p.holds.Admission == "" &&
@@ -287,20 +276,20 @@ func (p *person) live(ctx context.Context) {
 // arrive asks for a place, in the browser by opening the page. A call carries a
 // key, so that one whose answer got lost does not stand in line twice.
 func (p *person) arrive(ctx context.Context) bool {
-	key := map[string]string{"Idempotency-Key": fmt.Sprintf("key-of-person-%06d", p.person)}
+	key := map[string]string{"Idempotency-Key": fmt.Sprintf("key-of-person-%06d", p.Person)}
 	for {
-		var h heard
+		var h crowd.Heard
 		if p.cookies {
-			h = p.ask(asksPage, "GET", "/"+p.room.name, browse())
+			h = p.ask(crowd.Page, "GET", "/"+p.room.name, browse())
 		} else {
-			h = p.ask(asksJoin, "POST", "/_queue/"+p.room.name+"/join", key)
+			h = p.ask(crowd.Join, "POST", "/_queue/"+p.room.name+"/join", key)
 		}
-		if h.place != 0 || len(h.passes) > 0 {
+		if h.Place != 0 || len(h.Passes) > 0 {
 			p.next = p.between(0, 200*time.Millisecond) // the page polls when it has loaded
 			return true
 		}
-		if h.code != 0 {
-			p.lostPlace = "asked for a place and got none"
+		if h.Code != 0 {
+			p.LostPlace = "asked for a place and got none"
 			return false
 		}
 		if !p.pause(ctx, breath) {
@@ -317,19 +306,19 @@ func (p *person) poll(ctx context.Context, most int) bool {
 		if !p.pause(ctx, wait) {
 			return false
 		}
-		h := p.ask(asksPoll, "GET", "/_queue/"+p.room.name+"/status", nil)
+		h := p.ask(crowd.Poll, "GET", "/_queue/"+p.room.name+"/status", nil)
 		wait = breath
 		switch {
-		case h.code == 0:
+		case h.Code == 0:
 			continue
-		case h.status == "ready" || h.status == "active":
+		case h.Status == "ready" || h.Status == "active":
 			return true
-		case h.status == "waiting":
-		case h.code == http.StatusOK && h.status == "expired" && p.holds.Admission != "":
-			p.outcome = "told: expired" // a pass that was not taken up three times
+		case h.Status == "waiting":
+		case h.Code == http.StatusOK && h.Status == "expired" && p.holds.Admission != "":
+			p.Outcome = "told: expired" // a pass that was not taken up three times
 			return false
 		default:
-			p.lostPlace = fmt.Sprintf("polled as told and was answered %d %q", h.code, h.status)
+			p.LostPlace = fmt.Sprintf("polled as told and was answered %d %q", h.Code, h.Status)
 			return false
 		}
 		i++
@@ -345,8 +334,8 @@ func (p *person) shop(ctx context.Context) {
 		if !p.poll(ctx, 0) {
 			return
 		}
-		if manner(p.manner) == neverCame {
-			p.outcome = "never came"
+		if manner(p.Manner) == neverCame {
+			p.Outcome = "never came"
 			return
 		}
 		used, ok := p.use(ctx, wanted)
@@ -358,13 +347,13 @@ func (p *person) shop(ctx context.Context) {
 		}
 		// The pass was over before it was taken up: back in the line.
 	}
-	p.outcome = "served"
+	p.Outcome = "served"
 	switch {
-	case manner(p.manner) == overstays:
+	case manner(p.Manner) == overstays:
 		p.overstay(ctx)
 	case p.chance.IntN(2) == 0:
-		if p.giveUp(ctx, asksRelease) {
-			p.outcome = "served, gave the pass back"
+		if p.giveUp(ctx, crowd.Release) {
+			p.Outcome = "served, gave the pass back"
 		}
 	}
 }
@@ -373,17 +362,17 @@ func (p *person) shop(ctx context.Context) {
 // ends with the first that is refused.
 func (p *person) use(ctx context.Context, wanted int) (used int, ok bool) {
 	for used < wanted {
-		h := p.ask(asksUse, "GET", "/"+p.room.name+"/step", p.browse())
+		h := p.ask(crowd.Use, "GET", "/"+p.room.name+"/step", p.browse())
 		wait := p.between(200*time.Millisecond, time.Second)
 		switch {
-		case h.inside:
+		case h.Inside:
 			used++
-		case h.code == http.StatusTooManyRequests:
+		case h.Code == http.StatusTooManyRequests:
 			return used, true
-		case h.code == 0:
+		case h.Code == 0:
 			wait = breath
 		default:
-			p.lostPlace = fmt.Sprintf("came with a pass and was answered %d", h.code)
+			p.LostPlace = fmt.Sprintf("came with a pass and was answered %d", h.Code)
 			return used, false
 		}
 		if !p.pause(ctx, wait) {
@@ -402,38 +391,38 @@ func (p *person) overstay(ctx context.Context) {
 		return
 	}
 	for range 20 {
-		p.ask(asksAsset, "GET", "/"+p.room.name+"/picture", map[string]string{"Sec-Fetch-Dest": "image", "Accept": "image/*"})
+		p.ask(crowd.Asset, "GET", "/"+p.room.name+"/picture", map[string]string{"Sec-Fetch-Dest": "image", "Accept": "image/*"})
 		if !p.pause(ctx, p.between(100*time.Millisecond, 400*time.Millisecond)) {
 			return
 		}
 	}
-	p.ask(asksUse, "GET", "/"+p.room.name+"/late", p.browse())
+	p.ask(crowd.Use, "GET", "/"+p.room.name+"/late", p.browse())
 }
 
 // intrude knocks at the protected route with nothing in hand.
 func (p *person) intrude(ctx context.Context) {
 	p.cookies, p.client.Jar = false, nil
 	for range 15 {
-		p.ask(asksAsset, "HEAD", "/"+p.room.name+"/door", nil)
+		p.ask(crowd.Asset, "HEAD", "/"+p.room.name+"/door", nil)
 		if !p.pause(ctx, p.between(300*time.Millisecond, 2*time.Second)) {
 			return
 		}
 	}
-	p.outcome = "stayed outside"
+	p.Outcome = "stayed outside"
 }
 
 // giveUp leaves or releases; it asks until it is answered.
-func (p *person) giveUp(ctx context.Context, kind string) bool {
-	p.gaveUp = time.Since(p.start)
+func (p *person) giveUp(ctx context.Context, kind crowd.Kind) bool {
+	p.GaveUp = time.Since(p.start)
 	for {
-		var h heard
-		if kind == asksLeave {
+		var h crowd.Heard
+		if kind == crowd.Leave {
 			h = p.ask(kind, "DELETE", "/_queue/"+p.room.name, nil)
 		} else {
 			h = p.ask(kind, "POST", "/_queue/"+p.room.name+"/release", nil)
 		}
-		if h.code != 0 {
-			return h.code == http.StatusOK
+		if h.Code != 0 {
+			return h.Code == http.StatusOK
 		}
 		if !p.pause(ctx, breath) {
 			return false

@@ -15,6 +15,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
+
+	"github.com/queuegate/queuegate/cmd/queuegate/crowd"
 )
 
 // The rooms that are audited, all at once on the same gates. The windows are
@@ -131,10 +133,10 @@ func TestAuditOfFourGates(t *testing.T) {
 	t.Cleanup(transport.CloseIdleConnections)
 	_, tickets := keys(t)
 	ctx, cancel := context.WithCancel(t.Context())
-	var crowd errgroup.Group
+	var everybody errgroup.Group
 	defer func() {
 		cancel()
-		_ = crowd.Wait()
+		_ = everybody.Wait()
 	}()
 	people := map[string][]*person{}
 	n := 0
@@ -144,14 +146,14 @@ func TestAuditOfFourGates(t *testing.T) {
 			p := newPerson(n, seed, room, transport)
 			p.start, p.gates, p.tickets = log.start, tr.addresses, tickets
 			people[room.name] = append(people[room.name], p)
-			crowd.Go(func() error { p.live(ctx); return nil })
+			everybody.Go(func() error { p.live(ctx); return nil })
 		}
 	}
 	tr.make(t, length)
 
 	// All gates are up: everybody who still polls gets through.
 	done := make(chan struct{})
-	go func() { _ = crowd.Wait(); close(done) }()
+	go func() { _ = everybody.Wait(); close(done) }()
 	select {
 	case <-done:
 	case <-time.After(2 * patience): // judged below: whoever has no outcome is lost
@@ -167,33 +169,25 @@ func TestAuditOfFourGates(t *testing.T) {
 
 // judge audits one room.
 func judge(t *testing.T, room roomPlan, people []*person, log *ledger, tr *trouble) {
-	e := &evidence{
-		slots: room.slots, perMinute: room.perMinute, burst: room.burst,
-		claimWindow: room.claimWindow, presence: room.presence, log: log.of("/" + room.name),
+	e := &crowd.Evidence{
+		Slots: room.slots, PerMinute: room.perMinute, Burst: room.burst,
+		ClaimWindow: room.claimWindow, Presence: room.presence, Log: log.of("/" + room.name),
 	}
-	outcomes, answers, silence := map[string]int{}, 0, 0
+	outcomes := map[string]int{}
 	for _, p := range people {
-		e.people = append(e.people, &p.history)
-		outcomes[p.outcome]++
-		for _, h := range p.heard {
-			if h.code == 0 {
-				silence++
-			} else {
-				answers++
-			}
-		}
+		e.People = append(e.People, &p.History)
+		outcomes[p.Outcome]++
 	}
-	all := e.admissions()
-	_, inOrder := e.checkOrder(all)
+	had := e.Tally()
 	t.Logf("%d people, %d answers, %d requests without one, %d admissions, %d requests at the shop, %d kills, %d freezes (%d times all gates): "+
-		"%d live at once by tokens and %d by use (%d allowed), %d admitted in a minute (%d allowed), %d pairs in order; %v",
-		len(people), answers, silence, len(all), len(e.log), tr.kills, tr.frozen, tr.allAtOnce,
-		len(crowded(liveByTokens(all))), len(crowded(liveByUse(all))), room.slots, busiestMinute(all), room.perMinute, inOrder, outcomes)
-	for _, story := range shortest(e.audit()) {
+		"%d live at once by tokens and %d by use (%d allowed), %d admitted in a minute (%d allowed), %d in order; %v",
+		had.People, had.Answers, had.Silence, had.Admissions, len(e.Log), tr.kills, tr.frozen, tr.allAtOnce,
+		had.MostByTokens, had.MostByUse, room.slots, had.BusiestMinute, room.perMinute, had.InOrder, outcomes)
+	for _, story := range crowd.Shortest(e.Audit()) {
 		t.Error(story)
 	}
-	require.NotEmpty(t, e.log, "nobody reached the shop")
-	require.NotZero(t, inOrder, "nothing was compared")
+	require.NotEmpty(t, e.Log, "nobody reached the shop")
+	require.NotZero(t, had.InOrder, "nothing was compared")
 }
 
 // refusedEverywhere shows passes that were given back to each gate. Their tokens
@@ -202,12 +196,12 @@ func refusedEverywhere(t *testing.T, f *fleet, people []*person) {
 	client := newClient(t)
 	tried := 0
 	for _, p := range people {
-		if p.outcome != "served, gave the pass back" || tried == 5 {
+		if p.Outcome != "served, gave the pass back" || tried == 5 {
 			continue
 		}
 		tried++
 		for i, g := range f.gates {
-			eventually(t, fmt.Sprintf("gate %d refuses the pass that person %d gave back", i, p.person), func() bool {
+			eventually(t, fmt.Sprintf("gate %d refuses the pass that person %d gave back", i, p.Person), func() bool {
 				got, err := send(client, request{method: "HEAD", url: g.url + "/rate/late", header: map[string]string{"X-Entry-Token": p.pass}})
 				return err == nil && got.code == http.StatusTooManyRequests
 			})

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/queuegate/queuegate/cmd/queuegate/crowd"
 	"github.com/queuegate/queuegate/config"
 	"github.com/queuegate/queuegate/proxy"
 )
@@ -84,11 +85,32 @@ func demo(stopped context.Context, o demoOptions, p process) error {
 	return err
 }
 
+// demoCrowd sends visitors until the context ends, and says now and then how they do.
 func demoCrowd(ctx context.Context, url string, visitors int, log *slog.Logger) error {
-	err := runCrowd(ctx, crowdOptions{
-		BaseURL: url, Visitors: visitors, Seed: uint64(time.Now().UnixNano()),
-		Logf: func(format string, args ...any) { log.Info(fmt.Sprintf(format, args...)) },
+	var counts crowd.Counts
+	var watch errgroup.Group
+	watch.Go(func() error {
+		every := time.NewTicker(15 * time.Second)
+		defer every.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-every.C:
+				log.Info("crowd", "waiting", counts.Waiting.Load(), "inside", counts.Inside.Load(), "came", counts.Arrived.Load(),
+					"ordered", counts.Ordered.Load(), "refused", counts.Refused.Load(), "gave_up", counts.GaveUp.Load(), "failed", counts.Failed.Load())
+			}
+		}
 	})
+	_, err := crowd.Run(ctx, crowd.Options{
+		Gates: []string{url}, Visitors: visitors, Seed: uint64(time.Now().UnixNano()), Order: "/orders", Again: true, Counts: &counts,
+		People: crowd.Shares{crowd.Vanisher: 10, crowd.Reloader: 20}, Loopback: true, Agent: "queuegate-demo-crowd",
+		// Not all in the same instant, and soon enough for whoever watches.
+		Arrive: min(max(2*time.Second, time.Duration(visitors)*20*time.Millisecond), 10*time.Second),
+	})
+	if err == nil {
+		err = watch.Wait()
+	}
 	if ctx.Err() != nil {
 		return nil
 	}

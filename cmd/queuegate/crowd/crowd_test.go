@@ -1,4 +1,4 @@
-package main
+package crowd
 
 import (
 	"context"
@@ -89,6 +89,7 @@ func (g *scripted) gaps() []time.Duration {
 const (
 	askCheckout = "GET /checkout"
 	askStatus   = "GET /_queue/checkout/status"
+	askedOrders = "/orders"
 	askOrder    = "POST /orders"
 	askRelease  = "POST /_queue/checkout/release"
 )
@@ -101,10 +102,11 @@ func waitingFor(pollAfter int) string {
 const readyAnswer = `{"room":"checkout","status":"ready","entry_token":"e","return_to":"/checkout"}`
 
 // patientPerson is somebody who neither gives up nor reloads.
-func patientPerson(gate http.Handler) *crowdPerson {
-	p := newCrowdPerson("http://gate.test/", inMemory{gate}, rand.New(rand.NewPCG(1, 2)), &crowdCounts{})
-	p.patience, p.reloads = 0, false
-	return p
+func patientPerson(gate http.Handler) *Person {
+	w := newWorld(Options{
+		Gates: []string{"http://gate.test/"}, Visitors: 1, Order: askedOrders, Transport: inMemory{gate}, People: Shares{},
+	}.withDefaults())
+	return newPerson(w, 1, rand.New(rand.NewPCG(1, 2)))
 }
 
 // usualGate queues a newcomer, tells them to poll again after the pauses given and then lets them in.
@@ -136,7 +138,8 @@ func TestCrowdPersonGoesTheWholeWay(t *testing.T) {
 
 		require.Equal(t, []string{askCheckout, askStatus, askStatus, askStatus, askCheckout, askOrder, askRelease}, gate.whats())
 		gaps := gate.gaps()
-		require.Equal(t, []time.Duration{time.Second, 3 * time.Second, 50 * time.Millisecond, 0}, gaps[:4], "as long as told")
+		require.Equal(t, []time.Duration{3 * time.Second, 50 * time.Millisecond, 0}, gaps[1:4], "as long as told")
+		require.LessOrEqual(t, gaps[0], pageLoads, "the page polls when it has loaded")
 		require.GreaterOrEqual(t, gaps[4], 5*time.Second, "thinks")
 		require.Less(t, gaps[4], 30*time.Second)
 		require.GreaterOrEqual(t, gaps[5], time.Second, "stays a little")
@@ -149,9 +152,9 @@ func TestCrowdPersonGoesTheWholeWay(t *testing.T) {
 		require.True(t, strings.HasPrefix(gate.calls[0].header.Get("Accept"), "text/html"))
 		require.Equal(t, "application/json", gate.calls[1].header.Get("Accept"))
 		require.Equal(t, "1", gate.calls[5].form)
-		require.EqualValues(t, 1, p.counts.ordered.Load())
-		require.Zero(t, p.counts.waiting.Load())
-		require.Zero(t, p.counts.inside.Load())
+		require.EqualValues(t, 1, p.world.counts.Ordered.Load())
+		require.Zero(t, p.world.counts.Waiting.Load())
+		require.Zero(t, p.world.counts.Inside.Load())
 	})
 }
 
@@ -161,26 +164,26 @@ func TestCrowdPersonWaitsAsTold(t *testing.T) {
 		code int
 		body string
 		head string // Retry-After
-		next crowdNext
+		next step
 		low  time.Duration
 		high time.Duration
 	}{
-		{"the pause of the answer", 200, waitingFor(4321), "", crowdPoll, 4321 * time.Millisecond, 4321 * time.Millisecond},
-		{"no pause is a second", 200, waitingFor(0), "", crowdPoll, time.Second, time.Second},
-		{"a pause below zero is a second", 200, waitingFor(-5), "", crowdPoll, time.Second, time.Second},
-		{"a tiny pause is not obeyed", 200, waitingFor(1), "", crowdPoll, crowdMinPoll, crowdMinPoll},
-		{"an endless pause is not obeyed", 200, waitingFor(1 << 62), "", crowdPoll, time.Minute, time.Minute},
-		{"ready opens the page at once", 200, readyAnswer, "", crowdOpen, 0, 0},
-		{"active opens the page at once", 200, `{"status":"active"}`, "", crowdOpen, 0, 0},
-		{"out of the line opens the page, not at once", 200, `{"status":"expired"}`, "", crowdOpen, time.Second, time.Second},
-		{"full comes back when told", 200, `{"status":"full","poll_after_ms":9000}`, "", crowdOpen, 9 * time.Second, 9 * time.Second},
-		{"too fast slows down", 429, waitingFor(300), "2", crowdPoll, 2 * time.Second, 2 * time.Second},
-		{"too fast without a figure waits a second", 429, `{}`, "", crowdPoll, time.Second, time.Second},
-		{"an error backs off", 500, "", "", crowdPoll, time.Second, 2 * time.Second},
-		{"an error backs off as told", 503, "", "7", crowdPoll, 7 * time.Second, 14 * time.Second},
-		{"what is not JSON is an error", 200, "<html>", "", crowdPoll, time.Second, 2 * time.Second},
-		{"JSON without a status is an error", 200, "{}", "", crowdPoll, time.Second, 2 * time.Second},
-		{"an unknown room is an error", 404, `{"status":404}`, "", crowdPoll, time.Second, 2 * time.Second},
+		{"the pause of the answer", 200, waitingFor(4321), "", poll, 4321 * time.Millisecond, 4321 * time.Millisecond},
+		{"no pause is a second", 200, waitingFor(0), "", poll, time.Second, time.Second},
+		{"a pause below zero is a second", 200, waitingFor(-5), "", poll, time.Second, time.Second},
+		{"a tiny pause is not obeyed", 200, waitingFor(1), "", poll, minPoll, minPoll},
+		{"an endless pause is not obeyed", 200, waitingFor(1 << 62), "", poll, time.Minute, time.Minute},
+		{"ready opens the page at once", 200, readyAnswer, "", open, 0, 0},
+		{"active opens the page at once", 200, `{"status":"active"}`, "", open, 0, 0},
+		{"out of the line opens the page, not at once", 200, `{"status":"expired"}`, "", open, time.Second, time.Second},
+		{"full comes back when told", 200, `{"status":"full","poll_after_ms":9000}`, "", open, 9 * time.Second, 9 * time.Second},
+		{"too fast slows down", 429, waitingFor(300), "2", poll, 2 * time.Second, 2 * time.Second},
+		{"too fast without a figure waits a second", 429, `{}`, "", poll, time.Second, time.Second},
+		{"an error backs off", 500, "", "", poll, time.Second, 2 * time.Second},
+		{"an error backs off as told", 503, "", "7", poll, 7 * time.Second, 14 * time.Second},
+		{"what is not JSON is an error", 200, "<html>", "", poll, time.Second, 2 * time.Second},
+		{"JSON without a status is an error", 200, "{}", "", poll, time.Second, 2 * time.Second},
+		{"an unknown room is an error", 404, `{"status":404}`, "", poll, time.Second, 2 * time.Second},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -192,7 +195,7 @@ func TestCrowdPersonWaitsAsTold(t *testing.T) {
 				_, _ = fmt.Fprint(w, tt.body)
 			}))
 			answer := p.poll(t.Context())
-			require.Equal(t, tt.next, answer.next)
+			require.Equal(t, tt.next, answer.step)
 			require.GreaterOrEqual(t, answer.wait, tt.low)
 			require.LessOrEqual(t, answer.wait, tt.high)
 		})
@@ -207,7 +210,7 @@ func TestCrowdReadsRetryAfterInBothForms(t *testing.T) {
 			time.Now().Add(-time.Hour).UTC().Format(http.TimeFormat):       0,
 		}
 		for value, want := range tests {
-			require.Equal(t, want, crowdRetryAfter(http.Header{"Retry-After": {value}}), value)
+			require.Equal(t, want, retryAfter(http.Header{"Retry-After": {value}}), value)
 		}
 	})
 }
@@ -226,13 +229,13 @@ func TestCrowdPersonNeverHammersAGateThatFails(t *testing.T) {
 				gate := &scripted{answer: func(_ int, _ string, w http.ResponseWriter) { tt.answer(w) }}
 				p := patientPerson(gate)
 				p.visit(t.Context())
-				require.Len(t, gate.calls, crowdMaxFailures, "goes home")
+				require.Len(t, gate.calls, maxFailures, "goes home")
 				for i, gap := range gate.gaps() {
 					least := min(time.Second<<i, 30*time.Second)
 					require.GreaterOrEqual(t, gap, least)
 					require.LessOrEqual(t, gap, 2*least)
 				}
-				require.EqualValues(t, 1, p.counts.gaveUp.Load())
+				require.EqualValues(t, 1, p.world.counts.GaveUp.Load())
 			})
 		})
 	}
@@ -254,7 +257,7 @@ func TestCrowdPersonTriesAnOrderAgainWhenTheShopIsBusy(t *testing.T) {
 		p.visit(t.Context())
 		require.Equal(t, []string{askCheckout, askStatus, askCheckout, askOrder, askOrder, askRelease}, gate.whats())
 		require.GreaterOrEqual(t, gate.gaps()[3], 5*time.Second)
-		require.EqualValues(t, 1, p.counts.ordered.Load())
+		require.EqualValues(t, 1, p.world.counts.Ordered.Load())
 	})
 }
 
@@ -272,7 +275,7 @@ func TestCrowdPersonLeavesWhenTheOrderIsRefused(t *testing.T) {
 		p := patientPerson(gate)
 		p.visit(t.Context())
 		require.Equal(t, []string{askCheckout, askStatus, askCheckout, askOrder, askRelease}, gate.whats())
-		require.EqualValues(t, 1, p.counts.refused.Load())
+		require.EqualValues(t, 1, p.world.counts.Refused.Load())
 	})
 }
 
@@ -286,7 +289,7 @@ func TestCrowdPersonOutOfPatienceVanishesWithoutAWord(t *testing.T) {
 		require.Equal(t, 10*time.Second, time.Since(began))
 		require.NotContains(t, gate.whats(), askRelease)
 		require.NotContains(t, gate.whats(), "DELETE /_queue/checkout")
-		require.EqualValues(t, 1, p.counts.gaveUp.Load())
+		require.EqualValues(t, 1, p.world.counts.GaveUp.Load())
 	})
 }
 
@@ -304,7 +307,7 @@ func TestCrowdPersonWhoReloadsKeepsTheTicket(t *testing.T) {
 			}
 		}}
 		p := patientPerson(gate)
-		p.reloads, p.patience = true, 200*time.Second
+		p.manner, p.patience = Reloader, 200*time.Second
 		p.visit(t.Context())
 		require.Greater(t, gate.counts[askCheckout], 5, "reloads")
 		require.Greater(t, gate.counts[askStatus], 100, "but mostly polls")
@@ -381,25 +384,32 @@ func TestCrowdStaysAboutAsBigAsAskedAndBehaves(t *testing.T) {
 		gate := &roomGate{slots: 20, inside: map[string]bool{}, nextPoll: map[string]time.Time{}}
 		ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute+time.Second)
 		defer cancel()
-		var reports []string
-		err := runCrowd(ctx, crowdOptions{
-			BaseURL: "http://gate.test", Visitors: 120, Seed: 7, Transport: inMemory{gate},
-			Logf: func(format string, args ...any) { reports = append(reports, fmt.Sprintf(format, args...)) },
+		var counts Counts
+		var sizes [][2]int64 // waiting, inside
+		watched := make(chan struct{})
+		go func() {
+			defer close(watched)
+			for sleep(ctx, 15*time.Second) {
+				sizes = append(sizes, [2]int64{counts.Waiting.Load(), counts.Inside.Load()})
+			}
+		}()
+		_, err := Run(ctx, Options{
+			Gates: []string{"http://gate.test"}, Order: askedOrders, Visitors: 120, Seed: 7, Transport: inMemory{gate},
+			People: Shares{Vanisher: 10, Reloader: 20}, Arrive: 2400 * time.Millisecond, Again: true, Counts: &counts,
 		})
+		<-watched
 		require.NoError(t, err)
 		require.Empty(t, gate.complaints)
 		require.Greater(t, gate.orders, 120, "the line moves")
 		require.Greater(t, gate.next, 240, "others come after those who left")
 
-		require.Len(t, reports, 16, "every 15 s")
-		for _, report := range reports[1:] {
-			var waiting, inside int
-			_, err := fmt.Sscanf(report, "crowd: %d waiting, %d inside;", &waiting, &inside)
-			require.NoError(t, err)
-			require.LessOrEqual(t, waiting+inside, 120)
-			require.Greater(t, waiting+inside, 100, "nobody stays away for long")
-			require.LessOrEqual(t, inside, 20)
-			require.Greater(t, inside, 5)
+		require.Len(t, sizes, 16)
+		for _, size := range sizes[1:] {
+			waiting, inside := size[0], size[1]
+			require.LessOrEqual(t, waiting+inside, int64(120))
+			require.Greater(t, waiting+inside, int64(100), "nobody stays away for long")
+			require.LessOrEqual(t, inside, int64(20))
+			require.Greater(t, inside, int64(5))
 		}
 
 		first := gate.arrivals[:100]
@@ -415,7 +425,8 @@ func TestCrowdWithTheSameSeedMakesTheSamePeople(t *testing.T) {
 			gate := &roomGate{inside: map[string]bool{}, nextPoll: map[string]time.Time{}}
 			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 			defer cancel()
-			require.NoError(t, runCrowd(ctx, crowdOptions{BaseURL: "http://gate.test", Visitors: 20, Seed: seed, Transport: inMemory{gate}}))
+			_, err := Run(ctx, Options{Gates: []string{"http://gate.test"}, Visitors: 20, Seed: seed, Transport: inMemory{gate}})
+			require.NoError(t, err)
 			times = gate.arrivals
 		})
 		return times
@@ -428,20 +439,20 @@ func TestCrowdWithTheSameSeedMakesTheSamePeople(t *testing.T) {
 func TestCrowdRefusesOptionsItCannotWorkWith(t *testing.T) {
 	tests := []struct {
 		name string
-		opts crowdOptions
+		opts Options
 		want string
 	}{
-		{"no address", crowdOptions{Visitors: 1}, "http://host:port"},
-		{"an address without a scheme", crowdOptions{BaseURL: "127.0.0.1:8080", Visitors: 1}, "address of the gate"},
-		{"another scheme", crowdOptions{BaseURL: "ftp://gate.test", Visitors: 1}, "http://host:port"},
-		{"an address with a path", crowdOptions{BaseURL: "http://gate.test/shop", Visitors: 1}, "http://host:port"},
-		{"nobody", crowdOptions{BaseURL: "http://gate.test"}, "from 1 to 5000, got 0"},
-		{"too many", crowdOptions{BaseURL: "http://gate.test", Visitors: 5001}, "from 1 to 5000, got 5001"},
+		{"no address", Options{Visitors: 1}, "http://host:port"},
+		{"an address without a scheme", Options{Gates: []string{"127.0.0.1:8080"}, Visitors: 1}, "address of the gate"},
+		{"another scheme", Options{Gates: []string{"ftp://gate.test"}, Visitors: 1}, "http://host:port"},
+		{"an address with a path", Options{Gates: []string{"http://gate.test/shop"}, Visitors: 1}, "http://host:port"},
+		{"nobody", Options{Gates: []string{"http://gate.test"}}, "from 1 to 100000, got 0"},
+		{"too many", Options{Gates: []string{"http://gate.test"}, Order: askedOrders, Visitors: 100001}, "from 1 to 100000, got 100001"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			err := runCrowd(t.Context(), tt.opts)
-			require.ErrorIs(t, err, errCrowdOptions)
+			_, err := Run(t.Context(), tt.opts)
+			require.ErrorIs(t, err, ErrOptions)
 			require.ErrorContains(t, err, tt.want)
 		})
 	}
@@ -473,7 +484,8 @@ func TestCrowdOverRealSocketsEndsCleanly(t *testing.T) {
 	server.Start()
 	defer server.Close()
 
-	require.NoError(t, runCrowd(ctx, crowdOptions{BaseURL: server.URL, Visitors: 1, Seed: 1}))
+	_, err := Run(ctx, Options{Gates: []string{server.URL}, Visitors: 1, Seed: 1, People: Shares{}, Arrive: time.Millisecond})
+	require.NoError(t, err)
 	require.Contains(t, gate.whats(), askStatus)
 	require.Positive(t, peak.Load())
 	for open.Load() > 0 {
