@@ -19,6 +19,7 @@ import (
 // operatorFlags are what all commands below rooms have in common.
 type operatorFlags struct {
 	p                        process
+	command                  string // what it is a flag of: "queuegate rooms"
 	admin, config, tokenFile string
 	by, output               string
 	client                   *operatorClient // made before the command runs
@@ -27,7 +28,7 @@ type operatorFlags struct {
 
 // roomsCommand is the operator's client of a running gate's admin listener.
 func roomsCommand(p process) *cobra.Command {
-	o := &operatorFlags{p: p}
+	o := &operatorFlags{p: p, command: "queuegate rooms"}
 	cmd := &cobra.Command{
 		Use: "rooms", Short: "Look at and change the rooms of a running gate; all gates follow",
 		Long: "rooms speaks with the admin listener of one running gate. What it changes lives in Redis: all gates follow\n" +

@@ -28,6 +28,7 @@ const (
 // operatorClient speaks with the admin listener of a running gate.
 type operatorClient struct {
 	base, token, by string
+	command         string // who asks: "queuegate rooms"
 	http            *http.Client
 }
 
@@ -47,7 +48,7 @@ func newOperatorClient(o *operatorFlags) (*operatorClient, error) {
 	}
 	base, err := operatorURL(listen)
 	if err != nil {
-		return nil, usageError{fmt.Errorf("queuegate rooms: %w", err)}
+		return nil, usageError{fmt.Errorf("%s: %w", o.command, err)}
 	}
 	switch file := lookup(o.p.environ, "QUEUEGATE_ADMIN_TOKEN_FILE", ""); {
 	case o.tokenFile != "":
@@ -59,10 +60,10 @@ func newOperatorClient(o *operatorFlags) (*operatorClient, error) {
 		token, err = readToken(file)
 	}
 	if err != nil {
-		return nil, usageError{fmt.Errorf("queuegate rooms: the admin token: %w", err)}
+		return nil, usageError{fmt.Errorf("%s: the admin token: %w", o.command, err)}
 	}
 	return &operatorClient{
-		base: base, token: token, by: o.by, http: &http.Client{Transport: &http.Transport{}, Timeout: operatorTimeout},
+		base: base, token: token, by: o.by, command: o.command, http: &http.Client{Transport: &http.Transport{}, Timeout: operatorTimeout},
 	}, nil
 }
 
@@ -103,7 +104,7 @@ func (c *operatorClient) ask(ctx context.Context, method, path string, body any,
 	}
 	req, err := http.NewRequestWithContext(ctx, method, c.base+path, sent)
 	if err != nil {
-		return nil, usageError{fmt.Errorf("queuegate rooms: %w", err)}
+		return nil, usageError{fmt.Errorf("%s: %w", c.command, err)}
 	}
 	if body != nil {
 		req.Header.Set("Content-Type", "application/json")
@@ -164,11 +165,11 @@ func (c *operatorClient) refused(resp *http.Response, raw []byte) error {
 	case resp.StatusCode == http.StatusBadRequest && len(p.Errors) > 0:
 		lines := make([]string, len(p.Errors))
 		for i, e := range p.Errors {
-			lines[i] = fmt.Sprintf("queuegate rooms: %s: %s", shown(e.Field), shown(e.Detail))
+			lines[i] = fmt.Sprintf("%s: %s: %s", c.command, shown(e.Field), shown(e.Detail))
 		}
 		return usageError{errors.New(strings.Join(lines, "\n"))}
 	case resp.StatusCode == http.StatusBadRequest:
-		return usageError{fmt.Errorf("queuegate rooms: %s", shown(p.Detail))}
+		return usageError{fmt.Errorf("%s: %s", c.command, shown(p.Detail))}
 	case resp.Header.Get("Retry-After") != "":
 		return fmt.Errorf("%s (try again after %s s)", shown(p.Detail), shown(resp.Header.Get("Retry-After")))
 	default:

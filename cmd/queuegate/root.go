@@ -25,7 +25,7 @@ func newRoot(p process) *cobra.Command {
 	root.SetErr(p.stderr)
 	root.SetVersionTemplate("queuegate {{.Version}}\n")
 	root.AddCommand(serveCommand(p), demoCommand(p), checkCommand(p), explainCommand(p), configCommand(p), keygenCommand(p),
-		roomsCommand(p), healthcheckCommand(p), versionCommand(p))
+		roomsCommand(p), loadCommand(p), healthcheckCommand(p), versionCommand(p))
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usageError{fmt.Errorf("%s: %w (%[1]s --help)", cmd.CommandPath(), err)}
 	})

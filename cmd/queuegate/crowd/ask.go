@@ -119,6 +119,9 @@ func (p *Person) ask(ctx context.Context, kind Kind, method, path, form string, 
 	}
 	if ctx.Err() == nil || err == nil { // what the end of the run cut off says nothing
 		p.note(h)
+		if err != nil || r.code >= 500 {
+			p.world.counts.Failed.Add(1)
+		}
 	}
 	r.heard = h
 	return r, err

@@ -157,9 +157,9 @@ func (h *History) Add(now Heard, brief bool) {
 	h.Heard = append(h.Heard, now)
 }
 
-// quiet tells whether an answer is one of many: in line, with a number.
+// quiet tells whether an answer is one of many: in line, and nothing else.
 func quiet(h Heard) bool {
-	return h.Kind == Poll && h.Status == "waiting" && !h.Degraded && h.Ahead >= 0 && len(h.Passes) == 0
+	return h.Kind == Poll && h.Status == "waiting" && !h.Degraded && len(h.Passes) == 0
 }
 
 // leeway is how much later than told a sign of life certainly still counts: rooms

@@ -27,6 +27,12 @@ const (
 	farewell = 2 * time.Second
 )
 
+// Outcomes of those whose visit the end of the run cut off.
+const (
+	StillWaiting = "in line when the run ended"
+	StillInside  = "inside when the run ended"
+)
+
 // Person is one simulated visitor with a browser of their own.
 type Person struct {
 	History
@@ -40,7 +46,7 @@ type Person struct {
 	stay     int           // Heard.Stay
 	placed   bool          // the line knows of them, as far as they were told
 	holds    Pass          // zero: none
-	answered At            // the last answer worth anything
+	trouble  At            // since when no answer was worth anything, 0: the last one was
 	shownAt  int64         // the number ahead when the last wait was noted
 	tabs     [2]time.Time  // when each tab polls, of whoever has two
 }
@@ -50,7 +56,6 @@ func newPerson(w *world, n int, rng *rand.Rand) *Person {
 	p := &Person{world: w, rng: rng, cookies: map[string]string{}, manner: w.People.draw(rng)}
 	p.Person, p.Manner = n, string(p.manner)
 	p.Began = w.since()
-	p.answered = p.Began
 	if p.manner == Vanisher {
 		p.patience = between(rng, 5*time.Second, time.Minute)
 	}
@@ -93,7 +98,7 @@ func (p *Person) visit(ctx context.Context) {
 		p.shop(ctx)
 	}
 	if p.Outcome == "" {
-		p.Outcome = "on the way in when the run ended"
+		p.Outcome = StillWaiting
 	}
 	if ctx.Err() != nil && p.world.Farewell && p.holds.Admission != "" {
 		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), farewell)
@@ -152,8 +157,8 @@ func (p *Person) pause(ctx context.Context, began time.Time, wait time.Duration)
 		wait = min(wait, p.patience-time.Since(began))
 	}
 	if !p.world.sleep(ctx, wait) {
-		p.Outcome = "in line when the run ended"
-		if silent := p.world.since() - p.answered; silent > unanswered && p.Faithful {
+		p.Outcome = StillWaiting
+		if silent := p.world.since() - p.trouble; p.trouble > 0 && silent > unanswered && p.Faithful {
 			p.LostPlace = fmt.Sprintf("asked as told and had no answer for the last %s", seconds(silent))
 		}
 		return false
@@ -213,7 +218,7 @@ func (p *Person) open(ctx context.Context) next {
 
 // well notes that an answer was worth something.
 func (p *Person) well() {
-	p.failures, p.answered = 0, p.world.since()
+	p.failures, p.trouble = 0, 0
 }
 
 // poll asks for the place in the line, as the queue page's script does.
@@ -280,7 +285,7 @@ func (p *Person) leave(ctx context.Context) bool {
 func (p *Person) shop(ctx context.Context) {
 	p.world.counts.Inside.Add(1)
 	defer p.world.counts.Inside.Add(-1)
-	p.Outcome = "was let in"
+	p.Outcome = StillInside
 	thinks := between(p.rng, p.world.StayLeast, p.world.StayMost)
 	for range p.world.Looks {
 		if !p.world.sleep(ctx, thinks/time.Duration(p.world.Looks+1)) {
@@ -301,6 +306,9 @@ func (p *Person) shop(ctx context.Context) {
 	if !p.world.sleep(ctx, between(p.rng, time.Second, 4*time.Second)) {
 		return
 	}
+	if p.Outcome == StillInside {
+		p.Outcome = "looked around"
+	}
 	p.release(ctx)
 }
 
@@ -318,6 +326,7 @@ func (p *Person) order(ctx context.Context) bool {
 			p.Outcome = "ordered"
 			return true
 		case r.code < 500:
+			p.Outcome = "was refused an order"
 			p.world.counts.Refused.Add(1) // sold out, or the pass ended while they were thinking
 			return true
 		default:
@@ -344,9 +353,7 @@ func (p *Person) hammer(ctx context.Context) {
 	for ctx.Err() == nil {
 		p.anew()
 		clear(p.cookies)
-		if _, err := p.ask(ctx, Page, http.MethodGet, p.world.Path, "", navigation()); err != nil && ctx.Err() == nil {
-			p.world.counts.Failed.Add(1)
-		}
+		_, _ = p.ask(ctx, Page, http.MethodGet, p.world.Path, "", navigation())
 		if !p.world.sleep(ctx, between(p.rng, time.Second, 4*time.Second)) {
 			return
 		}
@@ -365,9 +372,11 @@ func (p *Person) lag(ctx context.Context) bool {
 // time and never before the time the server asked for, and go home after too many in a
 // row that did not even ask for one.
 func (p *Person) failed(retryAfter time.Duration, again step) next {
-	p.world.counts.Failed.Add(1)
+	if p.trouble == 0 {
+		p.trouble = p.world.since()
+	}
 	if retryAfter > 0 {
-		p.answered = p.world.since() // told why not
+		p.trouble = 0 // told why not
 	} else if p.failures++; p.failures >= maxFailures {
 		if p.Faithful {
 			p.LostPlace = fmt.Sprintf("asked %d times and had no answer worth anything", maxFailures)
