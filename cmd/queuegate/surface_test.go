@@ -89,6 +89,7 @@ func (s *surface) exitCodes() {
 		"demo --crowd -1", "nosuch", "check --nosuch", "version extra",
 		"rooms", "rooms list --admin 127.0.0.1:1", "rooms nosuch", "rooms show", "rooms set checkout", "rooms set checkout paused",
 		"rooms list -o yaml", "rooms list --admin nonsense", "rooms admit checkout many", "rooms reset checkout", "rooms list -c BAD",
+		"load", "load http://127.0.0.1:1", "load http://192.0.2.1", "load http://127.0.0.1:1 --visitors 0", "load http://127.0.0.1:1 --people cat=1",
 	} {
 		args := strings.Fields(strings.NewReplacer("GOOD", good, "BAD", bad).Replace(line))
 		cmd := exec.Command(binary(s.t), args...)

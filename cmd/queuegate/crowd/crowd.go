@@ -103,6 +103,9 @@ func (o Options) validate() error {
 			return fmt.Errorf("%w: address of the gate: want http://host:port, got %q", ErrOptions, gate)
 		}
 	}
+	if strings.Trim(o.Room, "abcdefghijklmnopqrstuvwxyz0123456789-") != "" {
+		return fmt.Errorf("%w: %q is not the name of a room", ErrOptions, o.Room)
+	}
 	for _, path := range []string{o.Prefix, o.Path, o.Order} {
 		if path != "" && !strings.HasPrefix(path, "/") {
 			return fmt.Errorf("%w: a path must begin with a slash, got %q", ErrOptions, path)
