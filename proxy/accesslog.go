@@ -16,6 +16,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/felixge/httpsnoop"
+
+	"github.com/queuegate/queuegate/queue"
 )
 
 const (
@@ -45,6 +47,7 @@ type record struct {
 	lasting  bool
 	tookUp   bool
 	waited   time.Duration
+	denied   queue.Refusal
 	rejected Rejection
 
 	// last makes the answer the last one of its connection.

@@ -101,6 +101,9 @@ func (c *Certificate) follow(ctx context.Context) {
 	}
 }
 
+// NotAfter is when the certificate in use ends.
+func (c *Certificate) NotAfter() time.Time { return c.current.Load().Leaf.NotAfter }
+
 // config is how the public listener speaks TLS. The ciphers are Go's choice.
 func (c *Certificate) config() *tls.Config {
 	return &tls.Config{

@@ -143,7 +143,9 @@ func (x *exchange) join(visitor string) (queue.Standing, error) {
 		}
 	}
 	arrival := queue.Arrival{Visitor: visitor, Highest: x.highest()}
-	return x.ask(func(ctx context.Context, l Line) (queue.Standing, error) { return l.Join(ctx, arrival) })
+	st, err := x.ask(func(ctx context.Context, l Line) (queue.Standing, error) { return l.Join(ctx, arrival) })
+	x.record.denied = st.Refusal
+	return st, err
 }
 
 // proves reports whether the request brings the ticket or the pass of visitor.

@@ -24,6 +24,8 @@ type Observation struct {
 	Waited time.Duration
 	// Issued is set when the answer handed a pass out.
 	Issued bool
+	// Denied says why a newcomer got no place, empty when one was given or none wanted.
+	Denied queue.Refusal
 	// Rejected says why a pass that the request brought is worth nothing, empty
 	// when it brought none or one that is good.
 	Rejected Rejection
@@ -86,6 +88,9 @@ func (x *exchange) tookUp(st queue.Standing) {
 	x.record.waited = max(0, time.Duration(st.Room.Now-st.Lease.Place/1000)*time.Millisecond) // a place is room time in microseconds
 }
 
+// issued tells whether the answer handed a pass out.
+func (x *exchange) issued() bool { return x.handed && x.given != nil }
+
 // observe tells what became of the request.
 func (x *exchange) observe() {
 	rec := x.record
@@ -96,7 +101,7 @@ func (x *exchange) observe() {
 	}
 	seen := Observation{
 		Decision: rec.decision, Took: x.g.now().Sub(rec.start), Lasting: rec.lasting, Shop: shop,
-		TookUp: rec.tookUp, Waited: rec.waited, Issued: x.handed && x.given != nil,
+		TookUp: rec.tookUp, Waited: rec.waited, Issued: x.issued(), Denied: rec.denied,
 	}
 	if x.admitted == nil {
 		seen.Rejected = rec.rejected
@@ -109,13 +114,15 @@ type Load struct {
 	Room     string
 	InFlight int // protected requests at the shop
 	Streams  int // open streams of people in line
+	// Refuses: the shop takes no connections, so nobody new is let in.
+	Refuses bool
 }
 
 // Loads are those of all rooms.
 func (g *Gate) Loads() []Load {
 	list := make([]Load, 0, len(g.rooms))
 	for name, r := range g.rooms {
-		load := Load{Room: name, InFlight: r.inFlight.count()}
+		load := Load{Room: name, InFlight: r.inFlight.count(), Refuses: r.shop.refusal.refuses()}
 		if r.streams != nil {
 			load.Streams = r.streams.Count()
 		}

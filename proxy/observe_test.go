@@ -77,8 +77,12 @@ func TestEachRequestIsObservedOnceWithWhatBecameOfIt(t *testing.T) {
 	queued := seen.next(t)
 	require.Equal(t, []string{"sale", "queued", "newcomer"}, decided(queued))
 	require.False(t, queued.Shop.Asked)
+	require.Empty(t, queued.Denied)
 	b.call("GET", "/_queue/sale/status", "")
 	require.Equal(t, []string{"sale", "answered", "status"}, decided(seen.next(t)))
+	b.line.change(func() { b.line.state = queue.RoomClosed })
+	b.call("POST", "/_queue/sale/join", "")
+	require.Equal(t, queue.Closed, seen.next(t).Denied)
 }
 
 func TestWhatTheShopFailsIsObserved(t *testing.T) {

@@ -236,6 +236,10 @@ func (l *Line) Room() (Room, bool) {
 	return k.room, true
 }
 
+// MaxWaiting is how many may wait by this gate's options before newcomers get no
+// place; 0 means any number.
+func (l *Line) MaxWaiting() int64 { return l.opts().MaxWaiting }
+
 // Up tells whether Redis answered the last call.
 func (l *Line) Up() bool { return l.up.Load() }
 

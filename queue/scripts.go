@@ -96,6 +96,18 @@ func newScripts() scripts {
 	}
 }
 
+// ScriptNames are the names by which Options.Observe is told of calls.
+func ScriptNames() []string {
+	s := newScripts()
+	var names []string
+	for _, script := range []script{
+		s.join, s.touch, s.claim, s.renew, s.finish, s.move, s.tick, s.heal, s.configure, s.admit, s.reset, s.tally,
+	} {
+		names = append(names, script.name)
+	}
+	return names
+}
+
 // call is what every script is told first, as JSON. Times are milliseconds.
 type call struct {
 	ID             string `json:"id"` // told again in the answer

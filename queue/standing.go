@@ -51,6 +51,9 @@ const (
 	SoldOut Refusal = "sold_out" // there is nothing left to queue for
 )
 
+// Refusals are all of them.
+func Refusals() []Refusal { return []Refusal{Full, Closed, SoldOut} }
+
 // RoomState is what the operator and the shop have made of the room.
 type RoomState string
 

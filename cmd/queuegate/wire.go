@@ -102,6 +102,9 @@ func (l *lasting) build(c *config.Config, log *slog.Logger, before *built) (*bui
 // watch has the metrics tell of this configuration.
 func (b *built) watch() {
 	source := metrics.Source{Loads: b.gate.Loads}
+	if b.cert != nil {
+		source.CertificateEnds = b.cert.NotAfter
+	}
 	for _, l := range b.lines {
 		source.Rooms = append(source.Rooms, metrics.Room{Name: l.room, Line: l.line})
 	}

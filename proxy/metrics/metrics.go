@@ -32,6 +32,7 @@ type Options struct {
 type Line interface {
 	Room() (queue.Room, bool)
 	Up() bool
+	MaxWaiting() int64
 	Tally(ctx context.Context) (queue.Tally, error)
 }
 
@@ -48,6 +49,8 @@ type Source struct {
 	Rooms []Room
 	// Loads are what the gate has in hand; proxy.Gate.Loads is such a function.
 	Loads func() []proxy.Load
+	// CertificateEnds is when the certificate in use ends; nil without TLS.
+	CertificateEnds func() time.Time
 }
 
 // Metrics counts for one gate. It is safe for use by any number of goroutines.
@@ -64,6 +67,7 @@ type Metrics struct {
 	shopErrors   *prometheus.CounterVec
 	failPolicy   *prometheus.CounterVec
 	issued       *prometheus.CounterVec
+	denied       *prometheus.CounterVec
 	rejected     *prometheus.CounterVec
 	wait         *prometheus.HistogramVec
 	script       *prometheus.HistogramVec
@@ -90,6 +94,7 @@ func New(o Options) (*Metrics, error) {
 	m.shopErrors = m.counter("queuegate_upstream_errors_total", "Requests that the shop failed: timeout, unreachable, or an answer that broke off.", "room", "kind")
 	m.failPolicy = m.counter("queuegate_fail_policy_total", "Requests decided without Redis, by what on_redis_error made of them.", "room", "action")
 	m.issued = m.counter("queuegate_tokens_issued_total", "Passes handed out, renewed ones included.", "room")
+	m.denied = m.counter("queuegate_queue_turned_away_total", "Newcomers who got no place at this gate: max_waiting people wait, or the room is closed or sold out.", "room", "why")
 	m.rejected = m.counter("queuegate_token_rejections_total", "Requests whose pass was worth nothing, by why.", "room", "reason")
 	m.wait = m.histogram("queuegate_queue_wait_seconds", "Time from getting a place to taking up the pass, of those who took it up at this gate.",
 		[]float64{1, 2, 5, 10, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200}, "room")
@@ -109,7 +114,7 @@ func New(o Options) (*Metrics, error) {
 		m.registry.Register(collectors.NewGoCollector()),
 		m.registry.Register(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))}
 	for _, c := range []prometheus.Collector{
-		m.requests, m.duration, m.shopDuration, m.shopErrors, m.failPolicy, m.issued, m.rejected, m.wait, m.script, m.redisErrors, m.reloaded, m.reloadedAt,
+		m.requests, m.duration, m.shopDuration, m.shopErrors, m.failPolicy, m.issued, m.denied, m.rejected, m.wait, m.script, m.redisErrors, m.reloaded, m.reloadedAt,
 	} {
 		errs = append(errs, m.registry.Register(c))
 	}
@@ -142,22 +147,42 @@ func (m *Metrics) histogram(name, help string, buckets []float64, labels ...stri
 }
 
 // Watch sets where the numbers come from that are read when they are asked for, in
-// place of what was set before. The rooms' counters are there from then on, at zero.
+// place of what was set before. Counters of what one hopes
+// never to see are there from then on, at zero: the first of a counter that was not
+// there before is no increase to Prometheus.
 func (m *Metrics) Watch(s Source) {
 	m.source.Store(&s)
+	m.requested("")
 	for _, room := range s.Rooms {
-		for _, kind := range proxy.ShopFailures() {
-			m.shopErrors.WithLabelValues(room.Name, string(kind))
-		}
+		m.requested(room.Name)
 		for _, why := range proxy.Rejections() {
 			m.rejected.WithLabelValues(room.Name, string(why))
 		}
 		for _, action := range []string{"open", "closed", "strict"} {
 			m.failPolicy.WithLabelValues(room.Name, action)
 		}
+		for _, why := range queue.Refusals() {
+			m.denied.WithLabelValues(room.Name, string(why))
+		}
 		m.issued.WithLabelValues(room.Name)
 		m.wait.WithLabelValues(room.Name)
 	}
+	for _, script := range queue.ScriptNames() {
+		m.script.WithLabelValues(script)
+		m.redisErrors.WithLabelValues(script, "timeout")
+	}
+}
+
+// requested makes what the requests of a room can meet, of the unprotected ones when
+// room is empty.
+func (m *Metrics) requested(room string) {
+	for _, kind := range proxy.ShopFailures() {
+		m.shopErrors.WithLabelValues(room, string(kind))
+	}
+	for _, class := range []string{"2xx", "5xx"} {
+		m.shopDuration.WithLabelValues(room, class)
+	}
+	m.requests.WithLabelValues(room, string(proxy.Refused), string(proxy.ReasonInternal))
 }
 
 // Reloaded notes an attempt to take a configuration over; err says why it was not.
@@ -187,6 +212,9 @@ func (m *Metrics) Observe(o proxy.Observation) {
 	}
 	if o.Issued {
 		m.issued.WithLabelValues(o.Room).Inc()
+	}
+	if o.Denied != "" {
+		m.denied.WithLabelValues(o.Room, string(o.Denied)).Inc()
 	}
 	if o.Rejected != "" {
 		m.rejected.WithLabelValues(o.Room, string(o.Rejected)).Inc()

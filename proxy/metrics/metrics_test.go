@@ -27,6 +27,7 @@ type room struct {
 
 func (r *room) Room() (queue.Room, bool)                   { return r.now, true }
 func (r *room) Up() bool                                   { return r.err == nil }
+func (r *room) MaxWaiting() int64                          { return 9000 }
 func (r *room) Tally(context.Context) (queue.Tally, error) { return r.tally, r.err }
 
 func newMetrics(t *testing.T, rooms ...metrics.Room) *metrics.Metrics {
@@ -34,8 +35,8 @@ func newMetrics(t *testing.T, rooms ...metrics.Room) *metrics.Metrics {
 	m, err := metrics.New(metrics.Options{Version: "1.2.3"})
 	require.NoError(t, err)
 	m.Watch(metrics.Source{Rooms: rooms, Loads: func() []proxy.Load {
-		return []proxy.Load{{Room: "sale", InFlight: 3, Streams: 7}}
-	}})
+		return []proxy.Load{{Room: "sale", InFlight: 3, Streams: 7, Refuses: true}}
+	}, CertificateEnds: func() time.Time { return time.Unix(1_800_000_000, 0) }})
 	return m
 }
 
@@ -64,7 +65,7 @@ func everything(m *metrics.Metrics) {
 	m.Observe(proxy.Observation{
 		Decision: proxy.Decision{Outcome: proxy.Proxied, Reason: proxy.ReasonClaimed, Room: "sale"}, Took: time.Second,
 		Shop:   proxy.ShopObservation{Asked: true, Status: 204, Took: time.Second / 2, Failure: proxy.ShopBroke},
-		TookUp: true, Waited: time.Minute, Issued: true, Rejected: proxy.RejectedEnded,
+		TookUp: true, Waited: time.Minute, Issued: true, Denied: queue.Full, Rejected: proxy.RejectedEnded,
 	})
 	m.Observe(proxy.Observation{Decision: proxy.Decision{Outcome: proxy.Proxied, Reason: proxy.ReasonFailOpen, Room: "sale"}, Lasting: true, Took: time.Hour})
 	m.Script("join", time.Millisecond, nil)
@@ -119,6 +120,7 @@ func TestRequestsAreCounted(t *testing.T) {
 		`queuegate_upstream_errors_total{kind="timeout",room="sale"} 0`,
 		`queuegate_fail_policy_total{action="open",room="sale"} 1`,
 		`queuegate_tokens_issued_total{room="sale"} 1`,
+		`queuegate_queue_turned_away_total{room="sale",why="full"} 1`,
 		`queuegate_token_rejections_total{reason="ended",room="sale"} 1`,
 		`queuegate_queue_wait_seconds_sum{room="sale"} 60`,
 		`queuegate_redis_script_duration_seconds_count{script="join"} 2`,
@@ -151,10 +153,42 @@ func TestARoomIsToldAsRedisHasIt(t *testing.T) {
 		`queuegate_queue_ended_total{room="sale",why="left"} 0`,
 		`queuegate_redis_up{room="sale"} 1`,
 		`queuegate_upstream_in_flight{room="sale"} 3`,
+		`queuegate_queue_waiting_limit{room="sale"} 9000`,
+		`queuegate_upstream_refusing{room="sale"} 1`,
+		`queuegate_certificate_expiry_timestamp_seconds 1.8e+09`,
 		`queuegate_streams{room="sale"} 7`,
 	} {
 		require.Contains(t, lines, want)
 	}
+}
+
+// The first increment of a counter that was not there before is none to Prometheus,
+// and an alert that waits for it would stay silent.
+func TestWhatAlertsWaitForIsThereBeforeItHappens(t *testing.T) {
+	m := newMetrics(t, metrics.Room{Name: "sale", Line: busy()})
+	lines := scrape(t, m)
+	for _, want := range []string{
+		`queuegate_requests_total{decision="refused",reason="internal",room="sale"} 0`,
+		`queuegate_requests_total{decision="refused",reason="internal",room=""} 0`,
+		`queuegate_queue_turned_away_total{room="sale",why="full"} 0`,
+		`queuegate_queue_turned_away_total{room="sale",why="sold_out"} 0`,
+		`queuegate_token_rejections_total{reason="signature",room="sale"} 0`,
+		`queuegate_fail_policy_total{action="open",room="sale"} 0`,
+		`queuegate_upstream_errors_total{kind="timeout",room="sale"} 0`,
+		`queuegate_upstream_request_duration_seconds_count{code_class="5xx",room="sale"} 0`,
+		`queuegate_upstream_request_duration_seconds_count{code_class="5xx",room=""} 0`,
+		`queuegate_queue_wait_seconds_count{room="sale"} 0`,
+		`queuegate_redis_errors_total{kind="timeout",script="join"} 0`,
+		`queuegate_redis_script_duration_seconds_count{script="touch"} 0`,
+	} {
+		require.Contains(t, lines, want)
+	}
+}
+
+func TestWithoutTLSNoCertificateEnds(t *testing.T) {
+	m := newMetrics(t)
+	m.Watch(metrics.Source{})
+	require.NotContains(t, strings.Join(scrape(t, m), "\n"), "certificate")
 }
 
 func TestWithoutRedisARoomHasNoNumbersAndSaysSo(t *testing.T) {

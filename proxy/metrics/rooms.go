@@ -9,6 +9,8 @@ import (
 	"github.com/queuegate/queuegate/queue"
 )
 
+const certificateEnds = "queuegate_certificate_expiry_timestamp_seconds"
+
 // everyGate ends the help of what all gates tell alike.
 const everyGate = " From Redis, the same at every gate: take max by (room)."
 
@@ -18,6 +20,7 @@ func (m *Metrics) describeRooms() {
 		{"queuegate_queue_waiting", "gauge", "People in line who are here or have just joined." + everyGate, nil},
 		{"queuegate_queue_active", "gauge", "Slots taken." + everyGate, nil},
 		{"queuegate_queue_active_limit", "gauge", "total_active_users in force; 0 is no limit." + everyGate, nil},
+		{"queuegate_queue_waiting_limit", "gauge", "max_waiting of this gate, beyond which newcomers get no place; 0 is no limit.", nil},
 		{"queuegate_queue_admit_rate_limit_per_second", "gauge", "new_users_per_minute in force, a second; 0 is no limit." + everyGate, nil},
 		{"queuegate_queue_admissions_per_second", "gauge", "Admissions lately while people wait." + everyGate, nil},
 		{"queuegate_queue_oldest_wait_seconds", "gauge", "How long ago the first of those who are here got the place." + everyGate, nil},
@@ -35,13 +38,20 @@ func (m *Metrics) describeRooms() {
 		{"queuegate_queue_restored_total", "counter", "Passes that Redis had lost and their holders brought back." + everyGate, nil},
 		{"queuegate_queue_ended_total", "counter", "Stays that ended, by why; expired are sessions over and passes not taken up three times." + everyGate, []string{"why"}},
 		{"queuegate_redis_up", "gauge", "Whether Redis answered this gate's last call.", nil},
+		{"queuegate_upstream_refusing", "gauge", "Whether the shop takes no connections of this gate, so that it lets nobody new in.", nil},
 		{"queuegate_upstream_in_flight", "gauge", "Protected requests at the shop, of this gate.", nil},
 		{"queuegate_streams", "gauge", "Open event streams and WebSockets of people in line, of this gate.", nil},
 	} {
 		d.Labels = append([]string{"room"}, d.Labels...)
-		m.list = append(m.list, d)
-		m.rooms[d.Name] = prometheus.NewDesc(d.Name, d.Help, d.Labels, nil)
+		m.read(d)
 	}
+	m.read(Described{certificateEnds, "gauge", "When the certificate of the public listener ends; not there without TLS.", nil})
+}
+
+// read names one metric that is read when it is asked for.
+func (m *Metrics) read(d Described) {
+	m.list = append(m.list, d)
+	m.rooms[d.Name] = prometheus.NewDesc(d.Name, d.Help, d.Labels, nil)
 }
 
 // collector reads the rooms when it is asked.
@@ -66,11 +76,15 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 		asked.Go(func() { c.room(ch, room) })
 	}
 	asked.Wait()
+	if source.CertificateEnds != nil {
+		c.gauge(ch, certificateEnds, float64(source.CertificateEnds().Unix()))
+	}
 	if source.Loads == nil {
 		return
 	}
 	for _, load := range source.Loads() {
 		c.gauge(ch, "queuegate_upstream_in_flight", float64(load.InFlight), load.Room)
+		c.gauge(ch, "queuegate_upstream_refusing", flag(load.Refuses), load.Room)
 		c.gauge(ch, "queuegate_streams", float64(load.Streams), load.Room)
 	}
 }
@@ -87,6 +101,7 @@ func (c collector) room(ch chan<- prometheus.Metric, room Room) {
 	tally, err := room.Line.Tally(context.Background()) // it ends within redis.timeout
 	up := room.Line.Up() && err == nil
 	c.gauge(ch, "queuegate_redis_up", flag(up), room.Name)
+	c.gauge(ch, "queuegate_queue_waiting_limit", float64(room.Line.MaxWaiting()), room.Name)
 	if now, known := room.Line.Room(); known && up {
 		c.now(ch, room.Name, now)
 	}
