@@ -11,7 +11,7 @@ FUZZTIME    ?= 20s
 ARGS        ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help build run test test-caddy race bench chaos fuzz lint vuln check-docs demo-stampede image \
+.PHONY: help build run test test-caddy test-manifests race bench chaos fuzz lint vuln check-docs demo-stampede image \
         fmt-check vet staticcheck golangci
 
 help: ## List what can be made
@@ -33,6 +33,9 @@ test-caddy: ## Run the test that needs a real Caddy, which takes minutes to buil
 	@.ci/need gcc redis-server git
 	@test -x $(CADDY_DIR)/caddy || GOBIN=$(CADDY_DIR) $(GO) install $(CADDY)
 	CADDY=$(CADDY_DIR)/caddy $(GO) test -tags caddy -timeout 5m -run ThroughCaddy ./cmd/queuegate
+
+test-manifests: ## Build and check what is in examples/kubernetes and examples/compose; compiles for minutes, once
+	cd examples/check && $(GO) vet . && $(GO) test -timeout 15m .
 
 race: ## Run the tests under the race detector, but for those that mostly drive other programs
 	@.ci/need gcc redis-server git curl nginx prometheus chromium
