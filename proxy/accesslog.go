@@ -36,6 +36,7 @@ type record struct {
 	status   int // 0 while nothing was sent
 	bytes    int64
 	decision Decision
+	would    Reason // what would have become of it in a room that diverts nobody; empty elsewhere
 	upstream string // how the shop failed, or why its answer was broken off: timeout, unreachable, broke_off, client_gone, request_body, pass_ended, half_closed, stopping
 	cause    error  // why there was no answer of the shop, or not to its end
 	visitor  string

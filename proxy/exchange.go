@@ -41,9 +41,10 @@ type exchange struct {
 	bodyRead bool
 
 	// What the answer hands out.
-	admitted  *held // the pass by which the shop is reached
-	given     *held // the pass that is handed out
-	order     bool  // it has the order lock of that pass
+	admitted  *held  // the pass by which the shop is reached
+	given     *held  // the pass that is handed out
+	order     bool   // it has the order lock of that pass
+	doubled   string // whose double stands in line, in a room that diverts nobody
 	cookies   []*http.Cookie
 	newToken  string // for X-Entry-Token
 	newTicket string // for X-Queue-Ticket
@@ -93,6 +94,7 @@ func (x *exchange) end() {
 	if fault != nil && x.record.shop.Status != 0 && x.record.upstream == "" && x.r.Context().Err() == nil {
 		x.record.upstream = string(ShopBroke)
 	}
+	x.wouldHave()
 	x.writeRecord()
 	x.observe()
 	if fault != nil {

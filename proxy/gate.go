@@ -19,7 +19,7 @@ import (
 // Gate stands before a shop and lets into its protected routes whoever holds a
 // pass. It is an http.Handler and safe for use by any number of goroutines. The
 // lines belong to whoever made them; goroutines of its own run only while visitors
-// have streams open, and CloseStreams ends those.
+// have streams open, and CloseStreams ends those, and for rooms in shadow, until Close.
 type Gate struct {
 	prefix       string
 	table        *route.Table
@@ -53,6 +53,7 @@ type room struct {
 	streams  *stream.Hub
 	inFlight *inFlight
 	shop     *shop
+	shadow   *shadow // nil in a room that diverts people
 	// strayHost is done when a host was asked for that Cookie.Domain does not cover.
 	strayHost sync.Once
 }
@@ -103,9 +104,7 @@ func New(o Options) (*Gate, error) {
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
-	for _, s := range g.shops {
-		s.gates.Add(1)
-	}
+	g.hold()
 	for _, r := range routes {
 		if open := g.table.OpenByDefault(r.Name); r.DefaultExempt && len(open) > 0 {
 			g.log.Info("open without a place; default_exempt: false ends it", "room", r.Name, "paths", open)
@@ -136,6 +135,12 @@ func (g *Gate) open(o Options) ([]route.Room, error) {
 		}
 		if r.Upstream.given() {
 			rm.shop = g.shopOf(r.Upstream, o.After)
+		}
+		switch {
+		case r.Shadow && before.shadow != nil && before.Line == r.Line:
+			rm.shadow = before.shadow
+		case r.Shadow:
+			rm.shadow = newShadow(r.Name, r.Line, o.Log, o.Observe)
 		}
 		if !r.off() {
 			rm.streams = stream.NewHub(g.streams, r.Line.Hints)
@@ -196,6 +201,9 @@ func (x *exchange) follow(j judgement) {
 	x.target, x.room = j.target, j.room
 	switch j.next {
 	case letThrough:
+		if j.reason == ReasonShadowUnknown {
+			x.double(j.verdict.Consumes)
+		}
 		x.letThrough(j.reason)
 	case askForPass:
 		// A front proxy does not tell how an order ended: the shop reports by release.

@@ -49,7 +49,7 @@ func (g *Gate) judge(r *http.Request, client netip.Addr) judgement {
 		j.next, j.reason = letThrough, ReasonUnprotected
 	case j.room == nil: // the table knows no room that is not in g.rooms
 		return j.refused(ReasonInternal, http.StatusInternalServerError, "")
-	case j.room.off():
+	case j.room.off() && !(j.room.Shadow && kind == route.Exempt):
 		j.next, j.reason = letThrough, j.room.whyOff()
 	case kind == route.Exempt:
 		j.next, j.reason = letThrough, ReasonExempt

@@ -9,7 +9,8 @@ import (
 )
 
 // Observation is what became of one request, for those who count. Its words are
-// those of this package and of the configuration, never a request's.
+// those of this package and of the configuration, never a request's. One without an
+// outcome is of no request: in a room in shadow somebody would have taken a pass up.
 type Observation struct {
 	Decision
 	// Took is how long it took until the answer was sent, and of a stream or tunnel

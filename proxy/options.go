@@ -103,6 +103,9 @@ type Room struct {
 	Suspended bool
 	// Passthrough does the same by another name: the room is on and has no line.
 	Passthrough bool
+	// Shadow decides and counts and diverts nobody: to everybody it is as Suspended, and
+	// the Line, which it needs, shows what it would have been.
+	Shadow bool
 	// ClaimWindow is the life of a pass not taken up (zero means 90 s),
 	// WaitingTimeout how long an absent visitor keeps the place (30 min).
 	ClaimWindow, WaitingTimeout time.Duration
@@ -210,14 +213,18 @@ func (o Options) validate() error {
 }
 
 // off reports whether everything passes, without Redis and without a cookie.
-func (r Room) off() bool { return r.Suspended || r.Passthrough }
+func (r Room) off() bool { return r.Suspended || r.Passthrough || r.Shadow }
 
 // whyOff is what the log says of a request to a room that is off.
 func (r Room) whyOff() Reason {
-	if r.Suspended {
+	switch {
+	case r.Suspended:
 		return ReasonSuspended
+	case r.Passthrough:
+		return ReasonPassthrough
+	default:
+		return ReasonShadowUnknown
 	}
-	return ReasonPassthrough
 }
 
 func (r Room) validate() error {
@@ -229,7 +236,10 @@ func (r Room) validate() error {
 	if r.Name == authName {
 		fail("the name auth is taken: front proxies ask at that address")
 	}
-	if r.Line == nil && !r.off() {
+	if r.Shadow && (r.Suspended || r.Passthrough) {
+		fail("Shadow needs a line: it goes with neither Suspended nor Passthrough")
+	}
+	if r.Line == nil && (!r.off() || r.Shadow) {
 		fail("no Line given")
 	}
 	if r.ClaimWindow < 0 || r.WaitingTimeout < 0 {

@@ -44,16 +44,30 @@ func (g *Gate) succeed(before *Gate) {
 	}
 }
 
+// hold counts the gate among those that use what gates of one process share.
+func (g *Gate) hold() {
+	for _, s := range g.shops {
+		s.gates.Add(1)
+	}
+	for _, r := range g.rooms {
+		if r.shadow != nil {
+			r.shadow.gates.Add(1)
+		}
+	}
+}
+
 // Close lets go of what the gate holds once its last request is over and its streams
-// are closed: connections to shops that no gate of this process uses any more. It is
-// called once.
+// are closed: connections to shops, and what plays people in rooms in shadow, that no
+// gate of this process uses any more. It is called once.
 func (g *Gate) Close() {
 	for _, s := range g.shops {
-		if s.gates.Add(-1) > 0 {
-			continue
-		}
-		if t, ok := s.proxy.Transport.(*http.Transport); ok {
+		if t, ok := s.proxy.Transport.(*http.Transport); ok && s.gates.Add(-1) == 0 {
 			t.CloseIdleConnections()
+		}
+	}
+	for _, r := range g.rooms {
+		if r.shadow != nil && r.shadow.gates.Add(-1) == 0 {
+			r.shadow.close()
 		}
 	}
 }

@@ -223,6 +223,7 @@ func (s *shop) answer(resp *http.Response) error {
 		t.over = streams(t.x.r.Context(), func() { t.giveUp(errStopping) })
 	}
 	t.slot.decided()
+	t.x.doubleConcludes(resp.StatusCode, said)
 	if t.x.concludes(resp.StatusCode, said) {
 		t.slot.stop()
 	}

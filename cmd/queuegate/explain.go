@@ -213,13 +213,14 @@ func (e explained) why() string {
 		return e.Detail
 	}
 	return map[string]string{
-		route.ReasonReserved:            "a reading lies under the gate's own prefix; an odd spelling of it is 404",
-		route.ReasonNoRoom:              "no protect rule covers any reading",
-		route.ReasonRule:                "a protect rule covers a reading",
-		route.ReasonUnknownHost:         "no rule names this host, so the rules of every host count",
-		route.ReasonExempt:              "exempt rules of the room cover every reading",
-		route.ReasonPreflight:           "it is a CORS preflight",
-		string(proxy.ReasonSuspended):   "the room is suspended",
-		string(proxy.ReasonPassthrough): "the room has no line (queueing_method: passthrough)",
+		route.ReasonReserved:              "a reading lies under the gate's own prefix; an odd spelling of it is 404",
+		route.ReasonNoRoom:                "no protect rule covers any reading",
+		route.ReasonRule:                  "a protect rule covers a reading",
+		route.ReasonUnknownHost:           "no rule names this host, so the rules of every host count",
+		route.ReasonExempt:                "exempt rules of the room cover every reading",
+		route.ReasonPreflight:             "it is a CORS preflight",
+		string(proxy.ReasonSuspended):     "the room is suspended",
+		string(proxy.ReasonShadowUnknown): "the room is in shadow: it decides and counts, and diverts nobody",
+		string(proxy.ReasonPassthrough):   "the room has no line (queueing_method: passthrough)",
 	}[e.Reason]
 }

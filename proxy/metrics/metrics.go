@@ -197,6 +197,10 @@ func (m *Metrics) Reloaded(err error, at time.Time) {
 
 // Observe counts one request; it is what proxy.Options.Observe wants.
 func (m *Metrics) Observe(o proxy.Observation) {
+	if o.Outcome == "" { // no request: in a room in shadow somebody's turn has come
+		m.wait.WithLabelValues(o.Room).Observe(o.Waited.Seconds())
+		return
+	}
 	m.requests.WithLabelValues(o.Room, string(o.Outcome), string(o.Reason)).Inc()
 	if !o.Lasting {
 		m.duration.WithLabelValues(o.Room, string(o.Outcome)).Observe(o.Took.Seconds())
