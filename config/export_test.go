@@ -19,6 +19,3 @@ func KeyPatterns() []string {
 	}
 	return list
 }
-
-// Unsupported gives the table of unsupported keys.
-func Unsupported() map[string]string { return unsupported() }

@@ -71,18 +71,6 @@ func countKeys(node *yaml.Node, path string, count map[string]int) {
 	}
 }
 
-func TestEveryUnsupportedKeyExists(t *testing.T) {
-	t.Parallel()
-	for key := range config.Unsupported() {
-		found := false
-		for _, known := range config.KeyPatterns() {
-			rest, ok := strings.CutPrefix(known, key)
-			found = found || ok && (rest == "" || rest[0] == '.' || rest[0] == '[')
-		}
-		require.True(t, found, key)
-	}
-}
-
 func TestEveryFieldHasADocComment(t *testing.T) {
 	t.Parallel()
 	for _, file := range []string{"config.go", "room.go"} {

@@ -42,7 +42,6 @@ func check(c *Config, unreadable func(string) bool) *checker {
 	k.token()
 	k.admin()
 	k.rooms()
-	k.refuseUnsupported()
 	return k
 }
 

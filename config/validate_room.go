@@ -132,8 +132,23 @@ func (k *checker) contradictions(key string, r Room) {
 	if r.OnRedisError == RedisErrorOpen && r.MaxInFlight == 0 && k.judge(key+".max_in_flight") {
 		k.fail(key+".on_redis_error", "\"open\" needs max_in_flight, the only bound left while Redis is away")
 	}
+	k.shadow(key, r)
 	if r.QueueingMethod == QueuePassthrough && r.QueueAll && k.judge(key+".queueing_method") {
 		k.fail(key+".queue_all", "must not be set with queueing_method: passthrough, which lets everybody pass; remove one of them")
+	}
+}
+
+// shadow refuses what leaves nothing to decide in shadow, and says what shadow means.
+func (k *checker) shadow(key string, r Room) {
+	at := key + ".shadow"
+	switch {
+	case !r.Shadow:
+	case r.Suspended && k.judge(key+".suspended"):
+		k.fail(at, "must not be set with suspended: a room that is off decides nothing; remove one of them")
+	case r.QueueingMethod == QueuePassthrough && k.judge(key+".queueing_method"):
+		k.fail(at, "must not be set with queueing_method: passthrough, which has no line; remove one of them")
+	default:
+		k.warn(at, "diverts nobody: the room only counts whom it would; remove it before the sale")
 	}
 }
 

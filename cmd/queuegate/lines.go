@@ -14,7 +14,7 @@ type lines struct {
 	ctx    context.Context
 	cancel context.CancelFunc // of ctx
 	mu     sync.Mutex
-	byRoom map[string]*runningLine
+	named  map[string]*runningLine // by their keys in Redis
 	all    sync.WaitGroup
 }
 
@@ -27,7 +27,7 @@ type runningLine struct {
 
 func newLines() *lines {
 	ctx, cancel := context.WithCancel(context.Background())
-	return &lines{ctx: ctx, cancel: cancel, byRoom: map[string]*runningLine{}}
+	return &lines{ctx: ctx, cancel: cancel, named: map[string]*runningLine{}}
 }
 
 // end ends all lines and returns when they have said their last word to Redis.
@@ -36,11 +36,11 @@ func (l *lines) end() {
 	l.all.Wait()
 }
 
-// of returns the line of a room, nil when there is none.
-func (l *lines) of(room string) *queue.Line {
+// of returns the line of these keys, nil when it does not run.
+func (l *lines) of(key string) *queue.Line {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if r := l.byRoom[room]; r != nil {
+	if r := l.named[key]; r != nil {
 		return r.line
 	}
 	return nil
@@ -51,11 +51,11 @@ func (l *lines) take(list []namedLine) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, named := range list {
-		r := l.byRoom[named.room]
+		r := l.named[named.key()]
 		if r == nil {
 			ctx, stop := context.WithCancel(l.ctx)
 			r = &runningLine{line: named.line, stop: stop}
-			l.byRoom[named.room] = r
+			l.named[named.key()] = r
 			l.all.Go(func() { _ = named.line.Run(ctx) }) // it ends with its context and by nothing else
 		}
 		r.uses++
@@ -67,10 +67,10 @@ func (l *lines) release(list []namedLine) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, named := range list {
-		r := l.byRoom[named.room]
+		r := l.named[named.key()]
 		if r.uses--; r.uses == 0 {
 			r.stop()
-			delete(l.byRoom, named.room)
+			delete(l.named, named.key())
 		}
 	}
 }

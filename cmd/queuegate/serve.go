@@ -94,6 +94,7 @@ func serve(ctx context.Context, c *config.Config, log *slog.Logger, o serving) e
 	stop()
 	close(run.served)
 	run.retiring.Wait()
+	run.now.gate.Close()
 	first.live.end()
 	err = errors.Join(err, group.Wait())
 	if err == nil {

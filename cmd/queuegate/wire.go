@@ -41,8 +41,20 @@ type built struct {
 }
 
 type namedLine struct {
-	room string
-	line *queue.Line
+	room, prefix string
+	line         *queue.Line
+}
+
+// key is what lines are told apart by.
+func (l namedLine) key() string { return l.prefix + " " + l.room }
+
+// linePrefix begins the keys of a room's line. People in shadow stand in a line of
+// their own: when it is over, nobody of them is before those who really wait.
+func linePrefix(c *config.Config, r config.Room) string {
+	if r.Shadow {
+		return c.Redis.KeyPrefix + ":shadow"
+	}
+	return c.Redis.KeyPrefix
 }
 
 // close ends the lines, and what they speak to.
@@ -126,7 +138,7 @@ func (b *built) assemble(c *config.Config, log *slog.Logger, before *built) (*pr
 	if err != nil {
 		return nil, err
 	}
-	upstream, err := url.Parse(c.Upstream.URL)
+	upstream, err := shopAt(c, c.Upstream.URL)
 	if err != nil {
 		return nil, fmt.Errorf("upstream.url: %w", err)
 	}
@@ -140,16 +152,13 @@ func (b *built) assemble(c *config.Config, log *slog.Logger, before *built) (*pr
 			PerMinute: c.JoinLimit.PerMinute, IPv4Prefix: c.JoinLimit.IPv4Prefix, IPv6Prefix: c.JoinLimit.IPv6Prefix,
 		}, Passes: keys.passes, Tickets: keys.tickets,
 		IdentitySecret: keys.identity, RedisTimeout: c.Redis.Timeout, Log: log, Observe: b.metrics.Observe,
-		Upstream: proxy.Upstream{
-			URL: upstream, DialTimeout: c.Upstream.DialTimeout, ResponseTimeout: c.Upstream.ResponseTimeout,
-			MaxRequest: c.Upstream.MaxRequest,
-		},
+		Upstream: upstream,
 	}
 	if before != nil {
 		opts.After = before.gate
 	}
 	for i, r := range c.Rooms {
-		room, err := b.room(c, r, keys, log, b.live.of(r.Name))
+		room, err := b.room(c, r, keys, log, b.live.of(namedLine{room: r.Name, prefix: linePrefix(c, r)}.key()))
 		if err != nil {
 			return nil, fmt.Errorf("rooms[%d] (%s): %w", i, r.Name, err)
 		}
@@ -158,11 +167,20 @@ func (b *built) assemble(c *config.Config, log *slog.Logger, before *built) (*pr
 	return proxy.New(opts)
 }
 
+// shopAt is the shop at an address; all of them are given the same time.
+func shopAt(c *config.Config, address string) (proxy.Upstream, error) {
+	at, err := url.Parse(address)
+	return proxy.Upstream{
+		URL: at, DialTimeout: c.Upstream.DialTimeout, ResponseTimeout: c.Upstream.ResponseTimeout,
+		MaxRequest: c.Upstream.MaxRequest,
+	}, err
+}
+
 // room makes one room and its line, or keeps the one there is. A room where
 // everything passes has none.
 func (b *built) room(c *config.Config, r config.Room, keys signingKeys, log *slog.Logger, line *queue.Line) (proxy.Room, error) {
 	room := proxy.Room{
-		Name: r.Name, DefaultExempt: r.DefaultExempt, Suspended: r.Suspended,
+		Name: r.Name, DefaultExempt: r.DefaultExempt, Suspended: r.Suspended, Shadow: r.Shadow,
 		Passthrough: r.QueueingMethod == config.QueuePassthrough,
 		ClaimWindow: r.ClaimWindow, WaitingTimeout: r.WaitingTimeout,
 		QueueingStatusCode: r.QueueingStatusCode, OnRedisError: proxy.OnRedisError(r.OnRedisError),
@@ -183,6 +201,11 @@ func (b *built) room(c *config.Config, r config.Room, keys signingKeys, log *slo
 	err := page.Check(room.Page)
 	if err != nil {
 		return proxy.Room{}, err
+	}
+	if r.Upstream != "" {
+		if room.Upstream, err = shopAt(c, r.Upstream); err != nil {
+			return proxy.Room{}, fmt.Errorf("upstream: %w", err)
+		}
 	}
 	if room.Protect, err = rules(r.Protect); err != nil {
 		return proxy.Room{}, err
@@ -211,7 +234,7 @@ func (b *built) room(c *config.Config, r config.Room, keys signingKeys, log *slo
 		return proxy.Room{}, err
 	}
 	room.Line = line
-	b.lines = append(b.lines, namedLine{room: r.Name, line: line})
+	b.lines = append(b.lines, namedLine{room: r.Name, prefix: linePrefix(c, r), line: line})
 	return room, nil
 }
 
@@ -223,7 +246,7 @@ func (b *built) lineOptions(c *config.Config, r config.Room, keys signingKeys, l
 	return queue.Options{
 		Method: queue.Method(r.QueueingMethod), DrawKey: lots,
 		Gate: b.name, Version: version,
-		Redis: b.redis, Hints: b.redis, Room: r.Name, Prefix: c.Redis.KeyPrefix, Timeout: c.Redis.Timeout,
+		Redis: b.redis, Hints: b.redis, Room: r.Name, Prefix: linePrefix(c, r), Timeout: c.Redis.Timeout,
 		Limits: queue.Limits{
 			Slots: int64(r.TotalActiveUsers), PerMinute: int64(r.NewUsersPerMinute), Burst: int64(r.EffectiveBurst()),
 		},
