@@ -38,8 +38,7 @@ type shadow struct {
 	people map[string]*double
 	due    doubles
 	wake   chan struct{}
-	ctx    context.Context // of its goroutine, nil while there are no doubles
-	end    context.CancelFunc
+	end    context.CancelFunc // of its goroutine; nil before the first double
 	idle   sync.WaitGroup
 	full   sync.Once
 }
