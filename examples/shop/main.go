@@ -84,7 +84,7 @@ func assemble(set settings, p *parts, log *slog.Logger, reach order.Reach) (*ser
 	if err != nil {
 		return nil, err
 	}
-	charge := declining(set.decline)
+	charge := paying(set.payment, set.decline)
 	processor, err := order.NewProcessor(order.ProcessorOptions{
 		Books: p.books, Source: p.source, Charge: charge, Reach: reach, Log: log, Wake: relay.Wake,
 	})

@@ -7,6 +7,7 @@ import (
 	"hash/fnv"
 	"log/slog"
 	"strings"
+	"time"
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
@@ -144,10 +145,17 @@ func (p *parts) openGate(set settings) error {
 // errCard is why a payment was declined.
 var errCard = errors.New("the card has no money")
 
-// declining stands for a payment provider that declines some payments, the same
-// ones each time it is asked.
-func declining(percent int) order.Charge {
-	return func(_ context.Context, e order.Event) error {
+// paying stands for a payment provider that takes its time and declines some
+// payments, the same ones each time it is asked.
+func paying(takes time.Duration, percent int) order.Charge {
+	return func(ctx context.Context, e order.Event) error {
+		timer := time.NewTimer(takes)
+		defer timer.Stop()
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-timer.C:
+		}
 		hash := fnv.New32a()
 		_, _ = hash.Write([]byte(e.EventID)) // never fails
 		if int(hash.Sum32()%100) < percent {

@@ -27,6 +27,7 @@ type settings struct {
 	database string
 	products []store.Product
 	decline  int           // percent of the payments
+	payment  time.Duration // how long each of them takes
 	hold     time.Duration // from a take to the question what became of it
 	again    time.Duration // until the outbox tries again
 	busy     time.Duration // how long a locked database is waited for
@@ -65,6 +66,8 @@ func readSettings(lookup func(string) (string, bool)) (settings, error) {
 		err = fmt.Errorf("want 0 to 100, got %d", s.decline)
 	}
 	check("SHOP_DECLINE_PERCENT", err)
+	s.payment, err = time.ParseDuration(get("SHOP_PAYMENT", "0s"))
+	check("SHOP_PAYMENT", err)
 	s.hold, err = positive(get("SHOP_HOLD", "30s"))
 	check("SHOP_HOLD", err)
 	s.again, err = positive(get("SHOP_RETRY", "10s"))

@@ -91,7 +91,8 @@ func (p *Processor) Handle(ctx context.Context, d Delivery) error {
 		return err
 	}
 	p.opts.Reach.at(StepConfirmed)
-	p.opts.Log.InfoContext(ctx, "order decided", "event_id", event.EventID, "status", string(status))
+	p.opts.Log.InfoContext(ctx, "order decided", "event_id", event.EventID, "visitor", event.Visitor,
+		"quantity", event.Quantity, "status", string(status))
 	p.opts.Wake()
 	return nil
 }
