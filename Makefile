@@ -11,7 +11,7 @@ FUZZTIME    ?= 20s
 ARGS        ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help build run test test-caddy test-manifests race bench chaos fuzz lint vuln check-docs demo-stampede image \
+.PHONY: help build run test test-caddy test-shop-servers test-manifests race bench chaos fuzz lint vuln check-docs demo-stampede image \
         fmt-check vet staticcheck golangci
 
 help: ## List what can be made
@@ -37,6 +37,10 @@ test-caddy: ## Run the test that needs a real Caddy, which takes minutes to buil
 test-manifests: ## Build and check what is in examples/kubernetes and examples/compose; compiles for minutes, once
 	cd examples/check && $(GO) vet . && $(GO) test -timeout 15m .
 
+test-shop-servers: ## Run the example shop's tests against a PostgreSQL and a RabbitMQ of Debian
+	@.ci/need gcc redis-server git postgresql rabbitmq-server
+	$(GO) test -tags servers -timeout 5m -run 'WithPostgreSQL|ThroughRabbitMQ' ./examples/shop
+
 race: ## Run the tests under the race detector, but for those that mostly drive other programs
 	@.ci/need gcc redis-server git curl nginx prometheus chromium
 	CGO_ENABLED=1 $(GO) test -race -timeout 20m -skip 'TestInABrowser|TestEveryMutantIsSeen' ./...
@@ -60,6 +64,7 @@ check-docs: ## Compare the documentation with the code (not in this version)
 	@$(NOT_BUILT)
 
 demo-stampede: build ## 2,000 visitors and 100 in stock, with and without the gate, side by side (about 2 minutes)
+	@.ci/need redis-server
 	CGO_ENABLED=0 $(GO) build -buildvcs=false -trimpath -o bin/shop ./examples/shop
 	$(GO) run ./examples/shop/stampede $(ARGS)
 

@@ -116,7 +116,7 @@ func TestARebalanceInTheMiddleLosesAndDoublesNothing(t *testing.T) {
 func TestAPoisonMessageHoldsUpNobody(t *testing.T) {
 	w := newWorld(t)
 	p := w.open()
-	client, err := kgo.NewClient(kgo.SeedBrokers(w.kafka.Brokers()...), kgo.DefaultProduceTopic(kafka.Topic))
+	client, err := kgo.NewClient(kgo.SeedBrokers(w.kafka.brokers()...), kgo.DefaultProduceTopic(kafka.Topic))
 	require.NoError(t, err)
 	t.Cleanup(client.Close)
 	unknown, err := order.Event{EventID: "of-nobody", ProductID: "lantern", Visitor: "ann", Quantity: 1}.Encode()
@@ -133,18 +133,12 @@ func TestAPoisonMessageHoldsUpNobody(t *testing.T) {
 
 func TestABrokerThatIsAwayDelaysOrdersAndLosesNone(t *testing.T) {
 	w := newWorld(t)
-	address := w.kafka.Brokers()[0]
-	w.kafka.Close()
+	w.kafka = nil
 	p := w.open()
 	placed := p.mustOrder("ann", "key-1")
 	require.Equal(t, "accepted", p.status(placed.Order))
-
-	back, err := kafka.StartEmbedded()
-	require.NoError(t, err)
-	t.Cleanup(back.Close)
-	require.NotEqual(t, address, back.Brokers()[0])
-	p.kill() // the new broker has another address
-	w.kafka = back
+	p.kill() // the broker comes at another address
+	w.kafka = newCluster(t)
 	again := w.open()
 	again.awaitStatus(placed.Order, "confirmed")
 }
@@ -155,11 +149,7 @@ func TestABrokerThatLosesItsMessagesIsToldAgain(t *testing.T) {
 	first := w.open("SHOP_TEST_KILL_AT=published")
 	_, _ = first.order("/orders", "ann", "key-1", "1") // the answer may die with the shop
 	first.awaitDeath()
-	w.kafka.Close()
-	empty, err := kafka.StartEmbedded()
-	require.NoError(t, err)
-	t.Cleanup(empty.Close)
-	w.kafka = empty
+	w.kafka = newCluster(t)
 	w.open()
 	w.await(1, `SELECT COUNT(*) FROM orders`)
 }
@@ -201,4 +191,18 @@ func TestAGateThatIsAwayIsToldLater(t *testing.T) {
 	w.await(0, `SELECT COUNT(*) FROM requests WHERE pass <> ''`)
 	released, _ := w.gate.said("pass-of-ann")
 	require.GreaterOrEqual(t, released, 1)
+}
+
+func TestTheEmbeddedPartsForgetAndTheOrderComesThrough(t *testing.T) {
+	w := newWorld(t)
+	w.kafka = nil
+	embedded := []string{"SHOP_REDIS_URL=", "SHOP_KAFKA_BROKERS="}
+	first := w.open(append(embedded, "SHOP_TEST_KILL_AT=published")...)
+	_, _ = first.order("/orders", "ann", "key-1", "1") // the answer may die with the shop
+	first.awaitDeath()
+	second := w.open(embedded...)
+	w.await(1, `SELECT COUNT(*) FROM orders`)
+	again := second.mustOrder("ann", "key-1")
+	require.Equal(t, "confirmed", second.status(again.Order))
+	require.Equal(t, 1, w.count(`SELECT COUNT(*) FROM requests`), "the buyer was forgotten")
 }

@@ -20,6 +20,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kfake"
 
 	"github.com/queuegate/queuegate/examples/shop/kafka"
 	"github.com/queuegate/queuegate/examples/shop/order"
@@ -68,19 +69,40 @@ type world struct {
 	database string
 	redis    *queuetest.Server
 	shelf    *stock.Stock
-	kafka    *kafka.Embedded
+	kafka    *cluster
 	gate     *gateDouble
+	shops    []*shopProcess
+}
+
+// cluster is a Kafka in this process; nil is one that is away.
+type cluster struct {
+	fake *kfake.Cluster
+}
+
+func newCluster(t *testing.T) *cluster {
+	t.Helper()
+	fake, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(kafka.Partitions, kafka.Topic),
+		kfake.GroupMinSessionTimeout(100*time.Millisecond))
+	require.NoError(t, err)
+	t.Cleanup(fake.Close)
+	return &cluster{fake: fake}
+}
+
+// brokers are the addresses of the cluster, or one at which nobody is.
+func (c *cluster) brokers() []string {
+	if c == nil {
+		return []string{"127.0.0.1:1"}
+	}
+	return c.fake.ListenAddrs()
 }
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	w := &world{t: t, database: filepath.Join(t.TempDir(), "shop.db"), redis: queuetest.Start(t), gate: newGateDouble(t)}
-	var err error
-	w.kafka, err = kafka.StartEmbedded()
-	require.NoError(t, err)
-	t.Cleanup(w.kafka.Close)
+	w.kafka = newCluster(t)
 	client := w.redis.Client(t)
 	t.Cleanup(func() { _ = client.Close() })
+	var err error
 	w.shelf, err = stock.New(client, stock.Options{})
 	require.NoError(t, err)
 	return w
@@ -165,7 +187,7 @@ func (w *world) open(env ...string) *shopProcess {
 	p.cmd = exec.Command(os.Args[0])
 	p.cmd.Env = append(os.Environ(), append([]string{
 		"SHOP_TEST_RUN=1", "SHOP_LISTEN=" + address, "SHOP_DATABASE=" + w.database, "SHOP_REDIS_URL=" + w.redis.URL,
-		"SHOP_KAFKA_BROKERS=" + strings.Join(w.kafka.Brokers(), ","), "SHOP_GATE_URL=" + w.gate.url,
+		"SHOP_KAFKA_BROKERS=" + strings.Join(w.kafka.brokers(), ","), "SHOP_GATE_URL=" + w.gate.url,
 		"SHOP_RETRY=200ms", "SHOP_KAFKA_SESSION=1s", "SHOP_PRODUCTS=lantern=100",
 	}, env...)...)
 	p.cmd.Stderr = p.log
@@ -181,6 +203,11 @@ func (w *world) open(env ...string) *shopProcess {
 			w.t.Log("the shop's log:\n", p.log.String())
 		}
 	})
+	for _, set := range env {
+		if listen, ok := strings.CutPrefix(set, "SHOP_LISTEN="); ok {
+			p.url = "http://" + listen
+		}
+	}
 	require.Eventually(w.t, func() bool {
 		answer, err := http.Get(p.url + "/healthz") //nolint:noctx // a probe of this machine
 		if err == nil {
@@ -188,7 +215,28 @@ func (w *world) open(env ...string) *shopProcess {
 		}
 		return err == nil || p.isDead()
 	}, patience, tick)
+	w.shops = append(w.shops, p)
+	w.awaitConsumers()
 	return p
+}
+
+// awaitConsumers waits until all living shops, and no dead one, are in the group.
+// The fake Kafka never forgets who was killed while it joined, as a real one does.
+func (w *world) awaitConsumers() {
+	w.t.Helper()
+	if w.kafka == nil {
+		return
+	}
+	living := 0
+	for _, p := range w.shops {
+		if !p.isDead() {
+			living += 2
+		}
+	}
+	ctx, cancel := context.WithTimeout(w.t.Context(), patience)
+	defer cancel()
+	_, err := w.kafka.fake.WaitGroupStable(ctx, kafka.Group, living)
+	require.NoError(w.t, err)
 }
 
 func (p *shopProcess) kill() {

@@ -5,6 +5,7 @@ package main
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"flag"
 	"fmt"
@@ -26,6 +27,7 @@ type options struct {
 	visitors, stock  int
 	out              string // the folder of logs, table and chart, made anew
 	gate, shop, conf string // the two programs, and the gate's file
+	redis            string // the third: gate and shop share one
 	payment          time.Duration
 }
 
@@ -37,6 +39,7 @@ func main() {
 	flag.StringVar(&o.gate, "gate", "bin/queuegate", "the gate")
 	flag.StringVar(&o.shop, "shop", "bin/shop", "the example shop")
 	flag.StringVar(&o.conf, "config", "examples/shop/queuegate.yaml", "the gate's file")
+	flag.StringVar(&o.redis, "redis", "redis-server", "the Redis of gate and shop")
 	flag.DurationVar(&o.payment, "payment", 50*time.Millisecond, "how long a payment takes, in both shops")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -101,36 +104,43 @@ func runWay(ctx context.Context, o options, way string) error {
 	}
 	defer func() { _ = peopleLog.Close() }()
 
-	database := filepath.Join(o.out, way+".db")
 	if way == wayNaive {
-		base, err := startNaive(ctx, database, o.stock, o.payment, slog.New(slog.NewJSONHandler(shopLog, nil)))
+		base, stop, err := startNaive(ctx, filepath.Join(o.out, way+".db"), o.stock, o.payment, slog.New(slog.NewJSONHandler(shopLog, nil)))
 		if err != nil {
 			return err
 		}
-		if err := stampede(ctx, base, false, o.visitors, peopleLog); err != nil {
-			return err
-		}
-		wait(ctx, patience) // for orders whose buyers hung up
-		return ctx.Err()
+		defer stop()
+		return errors.Join(stampede(ctx, base, false, o.visitors, peopleLog), ctx.Err())
 	}
-	shop, gate, err := twoAddresses()
+	return runShop(ctx, o, way, shopLog, peopleLog)
+}
+
+// runShop runs the example shop, with the gate in front or without.
+func runShop(ctx context.Context, o options, way string, shopLog, peopleLog io.Writer) error {
+	addresses, err := freeAddresses(3)
 	if err != nil {
 		return err
 	}
+	shop, gate, redis := addresses[0], addresses[1], addresses[2]
+	stopRedis, err := startRedis(ctx, o, redis)
+	if err != nil {
+		return err
+	}
+	defer stopRedis()
 	base, gateURL := "http://"+shop, ""
 	if way == wayGate {
 		base = "http://" + gate
 		gateURL = base
 	}
 	stopShop, err := start(ctx, "http://"+shop+"/healthz", shopLog, o.shop, nil,
-		"SHOP_LISTEN="+shop, "SHOP_DATABASE="+database, fmt.Sprintf("SHOP_PRODUCTS=lantern=%d", o.stock),
+		"SHOP_LISTEN="+shop, "SHOP_DATABASE="+filepath.Join(o.out, way+".db"), "SHOP_REDIS_URL=redis://"+redis, fmt.Sprintf("SHOP_PRODUCTS=lantern=%d", o.stock),
 		"SHOP_PAYMENT="+o.payment.String(), "SHOP_GATE_URL="+gateURL)
 	if err != nil {
 		return err
 	}
 	defer stopShop()
 	if way == wayGate {
-		stopGate, err := startGate(ctx, o, shop, gate)
+		stopGate, err := startGate(ctx, o, shop, gate, redis)
 		if err != nil {
 			return err
 		}
@@ -140,7 +150,7 @@ func runWay(ctx context.Context, o options, way string) error {
 }
 
 // startGate starts the gate with the example's file, at other addresses.
-func startGate(ctx context.Context, o options, shop, gate string) (func(), error) {
+func startGate(ctx context.Context, o options, shop, gate, redis string) (func(), error) {
 	text, err := os.ReadFile(o.conf)
 	if err != nil {
 		return nil, err
@@ -155,6 +165,7 @@ func startGate(ctx context.Context, o options, shop, gate string) (func(), error
 		return nil, err
 	}
 	stop, err := start(ctx, "http://"+gate+"/_queue/checkout/status", log, o.gate, []string{"serve", "-c", file},
+		"QUEUEGATE_REDIS_URL=redis://"+redis+"/1", "QUEUEGATE_TOKEN_SECRET="+rand.Text()+rand.Text(),
 		"QUEUEGATE_ADMIN_LISTEN=127.0.0.1:0", "QUEUEGATE_SHUTDOWN_DRAIN_DELAY=0s")
 	return func() {
 		stop()
@@ -162,7 +173,17 @@ func startGate(ctx context.Context, o options, shop, gate string) (func(), error
 	}, err
 }
 
-// start starts a program and returns, once it answers at probe, what ends it.
+// startRedis starts a Redis that keeps nothing.
+func startRedis(ctx context.Context, o options, address string) (func(), error) {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil, err
+	}
+	return start(ctx, "", nil, o.redis, []string{"--bind", host, "--port", port, "--save", "", "--appendonly", "no"})
+}
+
+// start starts a program and returns, once it answers at probe if there is one, what
+// ends it.
 func start(ctx context.Context, probe string, log io.Writer, program string, args []string, env ...string) (func(), error) {
 	cmd := exec.CommandContext(ctx, program, args...) //nolint:gosec // the programs that the caller names
 	cmd.Env = append(os.Environ(), env...)
@@ -186,7 +207,7 @@ func start(ctx context.Context, probe string, log io.Writer, program string, arg
 		}
 	}
 	client := &http.Client{Timeout: time.Second}
-	for {
+	for probe != "" {
 		select {
 		case <-ended:
 			return nil, fmt.Errorf("%s ended at once: see the logs", program)
@@ -205,18 +226,19 @@ func start(ctx context.Context, probe string, log io.Writer, program string, arg
 			return nil, ctx.Err()
 		}
 	}
+	return stop, nil
 }
 
-// twoAddresses are free addresses on this machine.
-func twoAddresses() (string, string, error) {
+// freeAddresses are addresses on this machine that nobody listens on.
+func freeAddresses(n int) ([]string, error) {
 	var addresses []string
-	for range 2 {
+	for range n {
 		listener, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // closed before anything waits for it
 		if err != nil {
-			return "", "", err
+			return nil, err
 		}
 		defer func() { _ = listener.Close() }()
 		addresses = append(addresses, listener.Addr().String())
 	}
-	return addresses[0], addresses[1], nil
+	return addresses, nil
 }

@@ -23,11 +23,12 @@ type naiveShop struct {
 	log     *slog.Logger
 }
 
-// startNaive starts the shop with a database in file and ends it with the context.
-func startNaive(ctx context.Context, file string, stock int, payment time.Duration, log *slog.Logger) (string, error) {
+// startNaive starts the shop with a database in file. It returns where it is and what
+// ends it, once the orders are done whose buyers hung up.
+func startNaive(ctx context.Context, file string, stock int, payment time.Duration, log *slog.Logger) (string, func(), error) {
 	db, err := sql.Open("sqlite", "file:"+file+"?_txlock=immediate&_pragma=busy_timeout(5000)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)")
 	if err != nil {
-		return "", err
+		return "", nil, err
 	}
 	db.SetMaxOpenConns(8) // as the other shop
 	for _, statement := range []string{
@@ -35,11 +36,11 @@ func startNaive(ctx context.Context, file string, stock int, payment time.Durati
 		`CREATE TABLE orders (id INTEGER PRIMARY KEY, visitor TEXT NOT NULL)`,
 	} {
 		if _, err := db.ExecContext(ctx, statement); err != nil {
-			return "", errors.Join(err, db.Close())
+			return "", nil, errors.Join(err, db.Close())
 		}
 	}
 	if _, err := db.ExecContext(ctx, `INSERT INTO products VALUES ('lantern', ?)`, stock); err != nil {
-		return "", errors.Join(err, db.Close())
+		return "", nil, errors.Join(err, db.Close())
 	}
 	s := &naiveShop{db: db, payment: payment, log: log}
 	mux := http.NewServeMux()
@@ -47,15 +48,17 @@ func startNaive(ctx context.Context, file string, stock int, payment time.Durati
 	mux.HandleFunc("POST /orders", s.order)
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
-		return "", errors.Join(err, db.Close())
+		return "", nil, errors.Join(err, db.Close())
 	}
 	server := &http.Server{Handler: web.Logged(mux, log), ReadHeaderTimeout: time.Minute}
-	go func() { _ = server.Serve(listener) }() // ends with Close
-	context.AfterFunc(ctx, func() {
-		_ = server.Close()
+	go func() { _ = server.Serve(listener) }() // ends with Shutdown
+	stop := func() {
+		grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
+		defer cancel()
+		_ = server.Shutdown(grace) // whoever is not served within a minute is not
 		_ = db.Close()
-	})
-	return "http://" + listener.Addr().String(), nil
+	}
+	return "http://" + listener.Addr().String(), stop, nil
 }
 
 func (s *naiveShop) left(ctx context.Context) (int, error) {

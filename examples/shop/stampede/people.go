@@ -24,7 +24,8 @@ const (
 const (
 	rush     = 2 * time.Second // in which all of them arrive
 	patience = 5 * time.Second // for one page
-	tries    = 3               // of a page that does not come
+	tries    = 3               // of a page of the shop that does not come
+	retries  = 10              // of the line in a row: its page asks again by itself
 	longest  = 2 * time.Minute // for all of it
 )
 
@@ -124,7 +125,7 @@ func (p *person) page(ctx context.Context, method, path string) (int, []byte) {
 // standInLine returns "" once it is the person's turn.
 func (p *person) standInLine(ctx context.Context) string {
 	method, path := http.MethodPost, "/_queue/checkout/join"
-	for failures := 0; failures < tries; {
+	for failures := 0; failures < retries; {
 		code, body, err := p.ask(ctx, method, path)
 		var told struct {
 			Status    string `json:"status"`
@@ -140,12 +141,15 @@ func (p *person) standInLine(ctx context.Context) string {
 		case err != nil || code >= 500:
 			p.errors++
 			failures++
-			told.PollAfter = 1000
+			told.PollAfter = 1000 + rand.IntN(1000) //nolint:gosec // as above
 		case told.Status == "ready" || told.Status == "active":
 			p.pass = told.Pass
 			return ""
 		case told.RoomState == "sold_out":
 			return soldOutLine
+		}
+		if err == nil && code < 500 {
+			failures = 0
 		}
 		if told.Ticket != "" {
 			p.ticket = told.Ticket
