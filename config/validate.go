@@ -132,6 +132,8 @@ func (k *checker) upstream(key, text string) {
 		k.fail(key, "must not have a path; requests keep their own%s", got(u.Path))
 	case u.Port() != "" && !isPort(u.Port(), 1):
 		k.fail(key, "must have a port between 1 and 65535%s", got(u.Port()))
+	default:
+		k.loop(key, text)
 	}
 }
 

@@ -48,6 +48,7 @@ func (k *checker) rooms() {
 		k.cookie(key+".cookie", r)
 		k.page(key+".page", r)
 		k.embedded(key, r)
+		k.rehearse(key, r)
 	}
 	k.sharedPaths()
 }

@@ -16,7 +16,8 @@ func checkCommand(p process) *cobra.Command {
 		Use: "check", Short: "Check the configuration and print every problem; exit 2 when there is one", Args: cobra.NoArgs,
 	}
 	path := configFlag(cmd)
-	cmd.RunE = func(*cobra.Command, []string) error {
+	connect := cmd.Flags().Bool("connect", false, "also ask Redis and the shops, as from where the gate will run, and warn of what will hurt")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		c, warnings, err := load(*path, p)
 		for _, w := range warnings {
 			fmt.Fprintln(p.stderr, "warning:", w)
@@ -30,7 +31,12 @@ func checkCommand(p process) *cobra.Command {
 		if err != nil {
 			return usageError{fmt.Errorf("%s: %w", *path, err)}
 		}
-		built.close()
+		defer built.close()
+		if *connect {
+			for _, problem := range built.reach(cmd.Context()) {
+				fmt.Fprintln(p.stderr, "warning:", problem)
+			}
+		}
 		_, err = fmt.Fprintf(p.stdout, "%s is valid: %d room(s), %d warning(s)\n", *path, len(c.Rooms), len(warnings))
 		for i, room := range c.Rooms {
 			if len(room.Exempt) == 0 && takesPosts(room) {
