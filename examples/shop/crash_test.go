@@ -77,9 +77,10 @@ func TestStockThatWasTakenForNobodyComesBack(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 96, count.Left)
 
-	w.open("SHOP_HOLD=1s")
+	second := w.open("SHOP_HOLD=1s")
 	w.awaitLeft(100)
 	require.Zero(t, w.count(`SELECT COUNT(*) FROM requests`))
+	second.mustOrder("ann", "key-2") // another order than the one that came to nothing
 }
 
 func TestARedisThatLostItsDataIsFilledFromTheDatabase(t *testing.T) {
