@@ -46,6 +46,13 @@ func TestOfTwoHundredOrdersAtOnceExactlyTheStockIsSold(t *testing.T) {
 	w.await(100, `SELECT COUNT(DISTINCT visitor) FROM orders WHERE quantity = 1`)
 	w.await(0, `SELECT COUNT(*) FROM outbox WHERE done_at IS NULL`)
 	w.awaitLeft(0)
+	require.Eventually(t, func() bool {
+		read := int64(0)
+		for _, commit := range w.kafka.fake.GroupInfo(kafka.Group).Commits[kafka.Topic] {
+			read += commit.Offset
+		}
+		return read >= 100
+	}, patience, tick, "what was handled is not marked as read")
 
 	sold, err := p.order("/orders", "late", "key", "1")
 	require.NoError(t, err)

@@ -126,7 +126,9 @@ func newGateDouble(t *testing.T) *gateDouble {
 		defer g.mu.Unlock()
 		switch {
 		case g.away:
-			g.refused++
+			if r.Header.Get("X-Entry-Token") != "" {
+				g.refused++
+			}
 			w.WriteHeader(http.StatusServiceUnavailable)
 		case r.URL.Path == "/_queue/checkout/release":
 			g.released[r.Header.Get("X-Entry-Token")]++
