@@ -26,7 +26,7 @@ run: build ## Gate, small shop and embedded Redis on this machine, e.g. make run
 	$(BIN) demo $(ARGS)
 
 test: ## Run every test; first installs what is missing (Debian, as root) or says what to install
-	@.ci/need gcc redis-server git curl nginx prometheus chromium
+	@.ci/need gcc redis-server git curl nginx haproxy systemd-analyze prometheus chromium
 	$(GO) test -timeout 10m ./...
 
 test-caddy: ## Run the test that needs a real Caddy, which takes minutes to build, once, into your cache
@@ -42,7 +42,7 @@ test-shop-servers: ## Run the example shop's tests against a PostgreSQL and a Ra
 	$(GO) test -tags servers -timeout 5m -run 'WithPostgreSQL|ThroughRabbitMQ' ./examples/shop
 
 race: ## Run the tests under the race detector, but for those that mostly drive other programs
-	@.ci/need gcc redis-server git curl nginx prometheus chromium
+	@.ci/need gcc redis-server git curl nginx haproxy systemd-analyze prometheus chromium
 	CGO_ENABLED=1 $(GO) test -race -timeout 20m -skip 'TestInABrowser|TestEveryMutantIsSeen' ./...
 
 bench: ## Measure what each call of the line costs Redis, with 10,000 and 2,000,000 waiting
