@@ -22,3 +22,12 @@ func TestJourneyThroughCaddyThatAsksTheGate(t *testing.T) {
 	}, room("total_active_users: 1"))
 	journeyThroughFront(t, front, shop)
 }
+
+func TestPeopleBehindCaddyThatEndsTLSThroughCaddy(t *testing.T) {
+	t.Parallel()
+	journeyBehind(t, startBehind(t, func(t testing.TB, front, public, admin string) {
+		file := filepath.Join(t.TempDir(), "Caddyfile")
+		require.NoError(t, os.WriteFile(file, []byte(exampleInFront(t, "Caddyfile", front, public, admin)), 0o600))
+		daemon(t, front, os.Getenv("CADDY"), "run", "--config", file, "--adapter", "caddyfile")
+	}))
+}
