@@ -327,7 +327,7 @@ func TestRulesSeeWhatIsWrong(t *testing.T) {
 		{"native-sidecar", "value: 127.0.0.1:9000", "value: :9000", "more than its own pod"},
 		{"native-sidecar", "targetPort: http", "targetPort: 9000", "leads to the shop around the gate"},
 		{"native-sidecar", "port: http\n      protocol: TCP", "port: 9000\n      protocol: TCP", "reaches the shop around the gate"},
-		{"native-sidecar", "path: /healthz", "path: /checkout", "does not ask /healthz"},
+		{"native-sidecar", "path: /readyz", "path: /checkout", "does not ask /readyz"},
 		{"native-sidecar", "port: admin\n", "port: http\n", "admin listener"},
 		{"native-sidecar", "containerPort: 8080", "containerPort: 8081", "not the one that the gate listens on"},
 		{"native-sidecar", "terminationGracePeriodSeconds: 100", "terminationGracePeriodSeconds: 60", "kubelet kills"},

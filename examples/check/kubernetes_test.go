@@ -257,12 +257,20 @@ func gateRefuses(t testing.TB, b built) string {
 			env = append(env, name+"="+strings.ReplaceAll(value, "/run/secrets/queuegate", dir))
 		}
 		for _, args := range [][]string{{"check", "-c", config}, {gate.Args[0], "--help"}} {
-			cmd := exec.Command(program(t, "queuegate"), args...)
-			cmd.Env = env
-			if out, err := cmd.CombinedOutput(); err != nil {
-				said.Write(out)
-			}
+			said.WriteString(refuses(t, env, args...))
 		}
 	}
 	return said.String()
+}
+
+// refuses runs the program and returns what it says when it fails.
+func refuses(t testing.TB, env []string, args ...string) string {
+	t.Helper()
+	cmd := exec.Command(program(t, "queuegate"), args...)
+	cmd.Env = env
+	out, err := cmd.CombinedOutput()
+	if err == nil {
+		return ""
+	}
+	return string(out) + err.Error()
 }
