@@ -2,11 +2,13 @@ package proxy
 
 import (
 	"bufio"
+	"context"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
 	"io"
+	"log"
 	"log/slog"
 	"net"
 	"net/http"
@@ -23,6 +25,9 @@ import (
 const (
 	// maxLoggedPath bounds the path in a record.
 	maxLoggedPath = 512
+	// longWord is from how many characters on a word of what a client sent may be a
+	// ticket or a pass, and is not shown. Tickets have about a hundred.
+	longWord = 64
 	// informedMost is how many 1xx answers of the shop to one request are passed
 	// on; early hints come once or twice.
 	informedMost = 64
@@ -48,6 +53,7 @@ type record struct {
 	lasting  bool
 	tookUp   bool
 	waited   time.Duration
+	joined   bool // the line was asked for a place
 	denied   queue.Refusal
 	rejected Rejection
 
@@ -132,9 +138,33 @@ func (rec *record) wrote(n int64) {
 	rec.bytes += n
 }
 
+// level is that of the request in the access log. What repeats by itself while people
+// wait is for those who look closely: a hundred thousand of them poll ten thousand
+// times a second. Whoever gets a place or a pass, is refused, or goes to the shop is
+// told of; Redis away is logged once, and not for everybody who waits.
+func (x *exchange) level() slog.Level {
+	rec := x.record
+	again := false
+	switch d := rec.decision; d.Reason {
+	case ReasonStatus, ReasonWaiting, ReasonStream, ReasonTooFast, ReasonPreflight:
+		again = true
+	case ReasonJoin, ReasonPage:
+		again = !rec.joined
+	case ReasonDegraded:
+		again = d.Outcome == Answered || d.Outcome == Queued && x.ticket != nil
+	}
+	if again && !x.issued() {
+		return slog.LevelDebug
+	}
+	return slog.LevelInfo
+}
+
 // writeRecord writes the access record.
 func (x *exchange) writeRecord() {
-	rec := x.record
+	rec, level := x.record, x.level()
+	if !x.g.log.Enabled(x.r.Context(), level) {
+		return
+	}
 	attrs := []slog.Attr{
 		slog.String("request_id", rec.id),
 		slog.String("method", printable(x.r.Method)),
@@ -157,9 +187,9 @@ func (x *exchange) writeRecord() {
 		attrs = append(attrs, slog.String("visitor", hashed(rec.visitor)))
 	}
 	if rec.upstream != "" {
-		attrs = append(attrs, slog.String("upstream", rec.upstream), slog.Any("upstream_error", rec.cause))
+		attrs = append(attrs, slog.String("upstream", rec.upstream), slog.String("upstream_error", printable(fmt.Sprint(rec.cause))))
 	}
-	x.g.log.LogAttrs(x.r.Context(), slog.LevelInfo, "request", attrs...)
+	x.g.log.LogAttrs(x.r.Context(), level, "request", attrs...)
 }
 
 // hashed names a visitor in the log: the id itself is part of what a ticket
@@ -172,14 +202,64 @@ func hashed(visitor string) string {
 // loggedPath is the path of a request target as it may stand in a log.
 func loggedPath(uri string) string {
 	path, _, _ := strings.Cut(uri, "?")
+	path = concealed(path)
 	if len(path) > maxLoggedPath {
 		path = path[:maxLoggedPath] + "..."
 	}
-	return printable(path)
+	return escaped(path)
 }
 
-// printable escapes what a terminal or a log reader could act on.
-func printable(s string) string {
+// serverLog takes what net/http has to say, which may quote what it got.
+func serverLog(to *slog.Logger, level slog.Level) *log.Logger {
+	return log.New(lineWriter(func(line string) {
+		to.Log(context.Background(), level, concealed(strings.TrimSuffix(line, "\n")))
+	}), "", 0)
+}
+
+// lineWriter is called with each line that is written.
+type lineWriter func(line string)
+
+// Write implements io.Writer.
+func (w lineWriter) Write(line []byte) (int, error) {
+	w(string(line))
+	return len(line), nil
+}
+
+// printable is foreign text as it may stand in a log.
+func printable(s string) string { return escaped(concealed(s)) }
+
+// concealed leaves out what may be a ticket or a pass: those belong in headers, and
+// people put them elsewhere.
+func concealed(s string) string {
+	var b strings.Builder
+	for len(s) > 0 {
+		n := strings.IndexFunc(s, notOfAToken)
+		if n < 0 {
+			n = len(s)
+		}
+		if n >= longWord {
+			fmt.Fprintf(&b, "[%d characters]", n)
+		} else {
+			b.WriteString(s[:n])
+		}
+		s = s[n:]
+		n = strings.IndexFunc(s, func(r rune) bool { return !notOfAToken(r) })
+		if n < 0 {
+			n = len(s)
+		}
+		b.WriteString(s[:n])
+		s = s[n:]
+	}
+	return b.String()
+}
+
+// notOfAToken tells what neither a ticket nor a pass has in it.
+func notOfAToken(r rune) bool {
+	return r != '-' && r != '_' && r != '.' && (r < '0' || r > '9') && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z')
+}
+
+// escaped escapes what a terminal or a log reader could act on.
+func escaped(s string) string {
 	var b strings.Builder
 	for i, r := range s {
 		switch {

@@ -3,6 +3,7 @@ package proxy
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/netip"
 	"runtime/debug"
@@ -82,7 +83,7 @@ func (x *exchange) end() {
 	}
 	if err, ok := fault.(error); fault != nil && !(ok && errors.Is(err, http.ErrAbortHandler)) {
 		x.g.log.ErrorContext(x.r.Context(), "fault while serving a request",
-			"request_id", x.record.id, "fault", fault, "stack", string(debug.Stack()))
+			"request_id", x.record.id, "fault", printable(fmt.Sprint(fault)), "stack", string(debug.Stack()))
 		x.decide(Refused, ReasonInternal)
 		fault = nil
 		if x.record.status == 0 {

@@ -20,7 +20,7 @@ func newInProcess(shop http.Handler, log *slog.Logger) *inProcess {
 		// The gate has bounded what it takes; what it adds must not be refused here.
 		MaxHeaderBytes:               4 * maxHeaderBytes,
 		DisableGeneralOptionsHandler: true,
-		ErrorLog:                     slog.NewLogLogger(log.With("listener", "shop").Handler(), slog.LevelWarn),
+		ErrorLog:                     serverLog(log.With("listener", "shop"), slog.LevelWarn),
 	}}
 }
 

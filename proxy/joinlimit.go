@@ -144,7 +144,7 @@ func (x *exchange) join(visitor string) (queue.Standing, error) {
 	}
 	arrival := queue.Arrival{Visitor: visitor, Highest: x.highest()}
 	st, err := x.ask(func(ctx context.Context, l Line) (queue.Standing, error) { return l.Join(ctx, arrival) })
-	x.record.denied = st.Refusal
+	x.record.joined, x.record.denied = true, st.Refusal
 	return st, err
 }
 

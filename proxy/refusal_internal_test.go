@@ -1,10 +1,12 @@
 package proxy
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"log/slog"
 	"net"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -38,6 +40,40 @@ func TestAShopThatRefusesIsTriedOnceASecondWhileAnybodyAsks(t *testing.T) {
 		require.True(t, r.refuses())
 		synctest.Wait()
 		require.False(t, r.refuses())
+	})
+}
+
+// A shop that takes every other connection is down and up many times a second. The
+// lines follow that; who reads the log wants to hear of it once.
+func TestAShopThatComesAndGoesIsToldOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var text bytes.Buffer
+		down := false
+		r := &refusal{log: slog.New(slog.NewJSONHandler(&text, nil)), dial: func(context.Context, string, string) (net.Conn, error) {
+			if down {
+				return nil, errors.New("refused")
+			}
+			here, _ := net.Pipe()
+			return here, nil
+		}}
+		for range 100 {
+			time.Sleep(500 * time.Millisecond)
+			down = !down
+			conn, err := r.DialContext(t.Context(), "tcp", "shop:80")
+			require.Equal(t, down, err != nil)
+			require.Equal(t, down, r.refuses())
+			if conn != nil {
+				require.NoError(t, conn.Close())
+			}
+		}
+		require.Equal(t, 1, strings.Count(text.String(), "\n"), text.String())
+		require.Contains(t, text.String(), "the shop takes no connections")
+		for range 10 {
+			time.Sleep(500 * time.Millisecond)
+			require.False(t, r.refuses())
+		}
+		require.Equal(t, 2, strings.Count(text.String(), "\n"), text.String())
+		require.Contains(t, text.String(), "the shop takes connections again")
 	})
 }
 

@@ -153,7 +153,7 @@ func (s *Server) httpServer(base context.Context, h http.Handler, name string) *
 		DisableGeneralOptionsHandler: true,
 		BaseContext:                  func(net.Listener) context.Context { return base },
 		ConnState:                    s.running.watch,
-		ErrorLog:                     slog.NewLogLogger(s.opts.Log.With("listener", name).Handler(), slog.LevelWarn),
+		ErrorLog:                     serverLog(s.opts.Log.With("listener", name), slog.LevelWarn),
 	}
 }
 

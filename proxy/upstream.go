@@ -78,7 +78,7 @@ func newShop(u Upstream, log *slog.Logger) *shop {
 		FlushInterval:  -1, // what the shop has sent is not held back
 		ModifyResponse: s.answer,
 		ErrorHandler:   s.fail,
-		ErrorLog:       slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+		ErrorLog:       serverLog(log, slog.LevelDebug),
 	}
 	return s
 }

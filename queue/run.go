@@ -80,7 +80,9 @@ func (l *Line) lastWord(ctx context.Context) {
 // events are what Run has logged to have begun and not to be over.
 type events struct {
 	answered, away, healing bool
-	lasting                 string // the fault that needs somebody
+	lasting                 string    // the fault that needs somebody
+	since                   time.Time // of the first answer after an outage
+	notices                 notices
 }
 
 // tell logs what has begun or is over since the last tick.
@@ -94,7 +96,7 @@ func (e *events) tell(ctx context.Context, l *Line, err error) {
 			}
 			log.WarnContext(ctx, message, "error", err.Error())
 		}
-		e.away = true
+		e.away, e.since = true, time.Time{}
 		if fault := FaultOf(err); fault.Lasting && fault.Name != e.lasting {
 			e.lasting = fault.Name
 			log.ErrorContext(ctx, "redis will not work like this until a setting is changed; the gate keeps trying",
@@ -102,11 +104,18 @@ func (e *events) tell(ctx context.Context, l *Line, err error) {
 		}
 		return
 	}
+	now := time.Now()
 	if e.away {
-		log.InfoContext(ctx, "redis back")
+		if e.since.IsZero() {
+			e.since = now
+		}
+		if now.Sub(e.since) >= backAfter {
+			e.away, e.lasting = false, ""
+			log.InfoContext(ctx, "redis back")
+		}
 	}
-	e.answered, e.away, e.lasting = true, false, ""
-	room, _ := l.Room()
+	e.answered = true
+	room, known := l.Room()
 	if healing := room.Healing > 0; healing != e.healing {
 		e.healing = healing
 		if healing {
@@ -115,6 +124,9 @@ func (e *events) tell(ctx context.Context, l *Line, err error) {
 		} else {
 			log.InfoContext(ctx, "admissions resume: the line is back")
 		}
+	}
+	if known {
+		e.notices.look(ctx, log, now, room, l.opts().MaxWaiting)
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime/debug"
 	"strings"
 	"sync"
@@ -123,12 +124,16 @@ func run(t testing.TB, env []string, args ...string) *process {
 		require.NotContains(t, log, "DATA RACE")
 		require.NotContains(t, log, "fault while serving a request")
 		require.NotContains(t, log, signingSecret, "the log shows the secret")
+		require.NotRegexp(t, signedToken, log, "the log shows a pass")
 		if t.Failed() {
 			t.Logf("the end of the log of queuegate %s:\n%s", strings.Join(args, " "), log[max(0, len(log)-4000):])
 		}
 	})
 	return p
 }
+
+// signedToken is what a pass looks like.
+var signedToken = regexp.MustCompile(`eyJ[\w-]{8,}\.[\w-]{8,}\.`)
 
 // kill ends the process at once, as kill -9 does. Killing twice is harmless.
 func (p *process) kill() {
