@@ -164,7 +164,7 @@ func TestABrokerThatLosesItsMessagesIsToldAgain(t *testing.T) {
 func TestALockedDatabaseRefusesAndHoldsTheStockForTheNextTry(t *testing.T) {
 	w := newWorld(t)
 	p := w.open("SHOP_DATABASE_BUSY=200ms")
-	db, err := sql.Open("sqlite", "file:"+w.database+"?_txlock=exclusive")
+	db, err := sql.Open("sqlite", "file:"+w.database+"?_txlock=exclusive&_pragma=busy_timeout(20000)")
 	require.NoError(t, err)
 	defer func() { _ = db.Close() }()
 	lock, err := db.BeginTx(context.Background(), nil)
