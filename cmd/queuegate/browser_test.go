@@ -54,6 +54,9 @@ func TestInABrowser(t *testing.T) {
 		{"somebody else's error page is no way in and costs no turn", wayInIsBlocked},
 		{"behind a front proxy that asks, a dead shop and a stay that is over need no second click", behindAFrontThatAsks},
 		{"axe finds nothing in any state and language", accessible},
+		{"an operator signs in and does everything from the dashboard", operatorRunsTheRoom},
+		{"the dashboard says what is wrong, and never shows the old as live", dashboardTellsTrouble},
+		{"a preview that was outrun is not confirmed", previewIsNotOutrun},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()

@@ -7,9 +7,10 @@
 // its body either way. GET /metrics are the numbers for Prometheus. These three
 // answer everybody.
 //
-// The rest is for operators and guarded (see guard.go): /api/ shows and changes
-// the rooms while they run, and its description is at /api/openapi.yaml; GET
-// /preview shows the queue page in every state and language; /debug/pprof/ the
+// The rest is for operators and guarded (see guard.go). GET / is the live dashboard,
+// a page without data that asks for the token itself. /api/ shows and changes the
+// rooms while they run, and its description is at /api/openapi.yaml; GET /preview
+// shows the queue page in every state and language; /debug/pprof/ the
 // profiles of Go, when they are wanted.
 package admin
 
@@ -69,12 +70,17 @@ func New(o Options) http.Handler {
 	if o.Metrics != nil {
 		probes["/metrics"] = only(o.Metrics.ServeHTTP)
 	}
-	guarded := newGuard(o).protect(operators(o))
+	guard := newGuard(o)
+	guarded, home := guard.protect(operators(o)), guard.admit(only(newDashboard().serve))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Cache-Control", "no-store")
 		w.Header().Set("X-Content-Type-Options", "nosniff")
 		if probe, ok := probes[r.URL.Path]; ok {
 			probe(w, r)
+			return
+		}
+		if r.URL.EscapedPath() == "/" {
+			home(w, r)
 			return
 		}
 		guarded(w, r)

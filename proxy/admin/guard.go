@@ -22,7 +22,8 @@ import (
 //     and the Host of a request must be this machine's: a page that a browser here
 //     shows can have its own name resolve to 127.0.0.1 (DNS rebinding), but it cannot
 //     change the Host the browser sends.
-//   - With a token every request needs it. It is compared in constant time, and an
+//   - With a token every request but that for the page of the dashboard, which holds
+//     nothing, needs it. It is compared in constant time, and an
 //     address that shows wrong ones has to wait.
 //   - No other site may make a browser change anything (CSRF): by what the browser
 //     says of the request (Sec-Fetch-Site, Origin), and because bodies have to be
@@ -56,8 +57,17 @@ func unmapped(p netip.Prefix) netip.Prefix {
 	return p.Masked()
 }
 
-// protect lets through to h who may.
+// protect lets through to h who may and shows the token.
 func (g *guard) protect(h http.HandlerFunc) http.HandlerFunc {
+	return g.admit(func(w http.ResponseWriter, r *http.Request) {
+		if g.token == nil || g.shows(w, r, g.peer.Of(r)) {
+			h(w, r)
+		}
+	})
+}
+
+// admit lets through to h who may, with or without the token.
+func (g *guard) admit(h http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		peer := g.peer.Of(r)
 		switch {
@@ -68,7 +78,6 @@ func (g *guard) protect(h http.HandlerFunc) http.HandlerFunc {
 			refuse(w, http.StatusForbidden, "host", "Without admin.token only requests for localhost, 127.0.0.1 or [::1] are answered; set a token to use another name.")
 		case g.others.Check(r) != nil:
 			refuse(w, http.StatusForbidden, "cross-site", "Another site asked for this change.")
-		case g.token != nil && !g.shows(w, r, peer):
 		default:
 			h(w, r)
 		}

@@ -76,7 +76,7 @@ func TestEverythingElseIsRefused(t *testing.T) {
 		method, target string
 		code           int
 	}{
-		{"GET", "/", 404}, {"GET", "/healthz/", 404}, {"GET", "//healthz", 404}, {"GET", "/a/../healthz", 404}, {"GET", "/HEALTHZ", 404},
+		{"POST", "/", 405}, {"GET", "/healthz/", 404}, {"GET", "//healthz", 404}, {"GET", "/a/../healthz", 404}, {"GET", "/HEALTHZ", 404},
 		{"GET", "/readyz/x", 404}, {"POST", "/x", 404}, {"GET", "/debug/pprof/", 404},
 		{"POST", "/healthz", 405}, {"DELETE", "/readyz", 405},
 	} {
