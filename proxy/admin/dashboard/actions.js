@@ -5,11 +5,6 @@
 // word on the button, typed: it wants the room's name}.
 const planning = { plan: null, version: 0, sending: false };
 
-// nonce names one order to let people in, so that a repeated one lets in once.
-function nonce() {
-  return [...crypto.getRandomValues(new Uint8Array(16))].map(b => b.toString(16).padStart(2, "0")).join("");
-}
-
 // propose shows what a plan would do.
 async function propose(room, plan) {
   const box = $("preview");
@@ -95,7 +90,7 @@ async function confirm(refresh) {
   planning.sending = true;
   $("confirm").disabled = true;
   try {
-    const headers = plan.method === "PATCH" ? { "If-Match": '"' + planning.version + '"' } : plan.key ? { "Idempotency-Key": plan.key } : {};
+    const headers = plan.method === "PATCH" ? { "If-Match": '"' + planning.version + '"' } : {};
     const done = await ask(plan.method, "/rooms/" + room + plan.path, plan.send, headers);
     $("preview").close();
     tell(plan.kind === "admit" ? "Let in " + count(done.admitted) + " of " + count(done.asked) + "." : "Done: " + plan.title + ".");
@@ -132,7 +127,7 @@ const plans = {
   limits: view => change("Change the limits", changed(view, { new_users_per_minute: whole("f-rate"), total_active_users: whole("f-slots") })),
   words: view => change("Change the words", changed(view, { message: $("f-message").value, remaining_stock: whole("f-stock") ?? (known(view.settings.remaining_stock.value) ? null : undefined) })),
   session: view => change("Change the sessions", changed(view, { session_duration: $("f-session").value, session_max: $("f-session-max").value, disable_session_renewal: $("f-renewal").checked })),
-  admit: () => ({ kind: "admit", title: "Let in " + people(whole("f-count")) + " now", yes: "Let in", body: { admit: { count: whole("f-count") } }, method: "POST", path: "/admit", send: { count: whole("f-count") }, key: nonce() }),
+  admit: () => ({ kind: "admit", title: "Let in " + people(whole("f-count")) + " now", yes: "Let in", body: { admit: { count: whole("f-count") } }, method: "POST", path: "/admit", send: { count: whole("f-count") } }),
   visitor: () => ({ kind: "release", title: "Release the visitor", yes: "Release", body: { release: { visitor: $("f-visitor").value.trim() } }, method: "POST", path: "/release", send: { visitor: $("f-visitor").value.trim() } }),
   reset: view => ({ kind: "reset", title: "Reset the room " + view.room, yes: "Reset the room", typed: true, body: { reset: {} }, method: "POST", path: "/reset", send: { confirm: view.room } }),
 };
