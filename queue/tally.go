@@ -25,7 +25,7 @@ type Tally struct {
 	// Oldest is how long ago the first of those who are here got the place; 0 when
 	// nobody is here.
 	Oldest time.Duration
-	// Gates are those that have called within the last ten seconds.
+	// Gates are those that have called within the last four seconds.
 	Gates int64
 }
 

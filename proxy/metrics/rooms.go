@@ -27,7 +27,7 @@ func (m *Metrics) describeRooms() {
 		{"queuegate_queue_paused", "gauge", "Whether the room admits nobody: paused, queue_all, closed or sold_out." + everyGate, nil},
 		{"queuegate_queue_state", "gauge", "1 for the state the room is in." + everyGate, []string{"state"}},
 		{"queuegate_queue_healing_seconds", "gauge", "How much longer nobody is admitted after Redis lost its history." + everyGate, nil},
-		{"queuegate_gates", "gauge", "Gates that have called Redis within ten seconds." + everyGate, nil},
+		{"queuegate_gates", "gauge", "Gates that have called Redis within four seconds." + everyGate, nil},
 		{"queuegate_queue_joined_total", "counter", "Places given." + everyGate, nil},
 		{"queuegate_queue_admitted_total", "counter", "Passes given." + everyGate, nil},
 		{"queuegate_queue_claimed_total", "counter", "Passes taken up." + everyGate, nil},

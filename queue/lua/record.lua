@@ -18,7 +18,7 @@
 
 local FORM = '1'
 local SLOT, RING = 5000, 720
-local GONE, FORGOTTEN = 10000, 600000
+local GONE, FORGOTTEN = 4000, 600000
 local COUNTERS = { 'joined', 'admitted', 'claimed', 'lapsed', 'returned', 'stepped', 'dropped', 'restored', 'resets',
   'consumed', 'released', 'left', 'moved', 'expired' }
 local WAITS = 68 -- see waited in slots.lua

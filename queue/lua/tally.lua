@@ -3,9 +3,9 @@
 -- KEYS    1 room, 2 waiting, 3 gates, as in room.lua
 -- ARGV    names of counters
 -- returns {room time, place of the first who is here or 0, gates that called within
---         the last ten seconds of room time, a number for each name in order}
+--         the last four seconds of room time, a number for each name in order}
 
-local GONE = 10000 -- a gate that ticks twice a second and is silent for so long is gone, in milliseconds
+local GONE = 4000 -- a gate that ticks twice a second and is silent for so long is gone, in milliseconds
 
 local now = tonumber(redis.call('HGET', KEYS[1], 'now') or '0')
 local first = redis.call('ZRANGE', KEYS[2], 0, 0, 'WITHSCORES')[2] or '0'
