@@ -89,7 +89,7 @@ function showGates(gates, redisUp) {
   $("gates").replaceChildren(...gates.map(g => {
     const silent = g.silent_seconds > silentAfter;
     return make("tr", { className: silent ? "silent" : "" }, make("td", { textContent: g.gate + (g.this ? " (this one)" : "") }), make("td", { textContent: g.version }),
-      make("td", { textContent: silent ? "silent for " + wait(g.silent_seconds) : "just now" }), make("td", { textContent: g.shop_refuses ? "refuses" : "answers" }));
+      make("td", { textContent: silent ? "silent for " + wait(g.silent_seconds) : redisUp ? "just now" : timeOf(g.lastHeard) }), make("td", { textContent: g.shop_refuses ? "refuses" : "answers" }));
   }));
 }
 
