@@ -3,7 +3,6 @@
 package main_test
 
 import (
-	"encoding/json"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -62,49 +61,6 @@ queue/lua/slots.lua
 	},
 }
 
-// breakFiles applies a patch: for each change a file's name, <<<<<<<, the old
-// text, =======, the new text, >>>>>>>. It returns the changed files by path.
-func breakFiles(t *testing.T, dir, patch string) map[string]string {
-	t.Helper()
-	changed := map[string]string{}
-	for _, part := range strings.Split(patch, ">>>>>>>\n") {
-		head, body, found := strings.Cut(part, "\n<<<<<<<\n")
-		if !found {
-			continue
-		}
-		lines := strings.Split(strings.TrimSpace(head), "\n")
-		name := filepath.Join(dir, lines[len(lines)-1])
-		before, after, found := strings.Cut(body, "=======\n")
-		require.True(t, found, "no ======= in the change of %s", name)
-		if _, known := changed[name]; !known {
-			source, err := os.ReadFile(name)
-			require.NoError(t, err)
-			changed[name] = string(source)
-		}
-		require.Equal(t, 1, strings.Count(changed[name], before), "the fault does not fit %s any more: %s", name, before)
-		changed[name] = strings.Replace(changed[name], before, after, 1)
-	}
-	require.NotEmpty(t, changed, "the fault changes nothing")
-	return changed
-}
-
-// overlayOf writes the file for the -overlay flag.
-func overlayOf(t *testing.T, changed map[string]string) string {
-	t.Helper()
-	dir := t.TempDir()
-	replace := map[string]string{}
-	for name, text := range changed {
-		twin := filepath.Join(dir, filepath.Base(name))
-		require.NoError(t, os.WriteFile(twin, []byte(text), 0o600))
-		replace[name] = twin
-	}
-	raw, err := json.Marshal(map[string]any{"Replace": replace})
-	require.NoError(t, err)
-	list := filepath.Join(dir, "overlay.json")
-	require.NoError(t, os.WriteFile(list, raw, 0o600))
-	return list
-}
-
 // TestAuditSeesFaults runs the audit against gates that are broken on purpose,
 // one way at a time. It takes the better part of a minute for each.
 func TestAuditSeesFaults(t *testing.T) {
@@ -112,14 +68,7 @@ func TestAuditSeesFaults(t *testing.T) {
 	require.NoError(t, err)
 	for name, f := range faults {
 		t.Run(name, func(t *testing.T) {
-			dir, patch := root, f.patch
-			if strings.HasSuffix(patch, ".txt") {
-				dir = filepath.Join(root, "queue")
-				text, err := os.ReadFile(filepath.Join(dir, "testdata", "mutants", patch))
-				require.NoError(t, err)
-				patch = string(text)
-			}
-			list := overlayOf(t, breakFiles(t, dir, patch))
+			list := overlayOf(t, breakFiles(t, root, f.patch))
 			// The flag in the environment also reaches the build of the gates.
 			cmd := exec.CommandContext(t.Context(), "go", "test", "-vet=off", "-count=1", "-run", "^TestAuditOfFourGates$", ".")
 			cmd.Env = append(os.Environ(), "GOFLAGS=-overlay="+list, "QG_AUDIT_SECONDS=10")

@@ -108,8 +108,14 @@ type process struct {
 // ends with the test.
 func run(t testing.TB, env []string, args ...string) *process {
 	t.Helper()
+	return runProgram(t, binary(t), env, args...)
+}
+
+// runProgram does the same with another build of the program.
+func runProgram(t testing.TB, program string, env []string, args ...string) *process {
+	t.Helper()
 	p := &process{stdout: &output{}, stderr: &output{}, ended: make(chan struct{})}
-	p.cmd = exec.Command(binary(t), args...)
+	p.cmd = exec.Command(program, args...)
 	p.cmd.Env = append([]string{"PATH=" + os.Getenv("PATH")}, env...)
 	p.cmd.Stdout, p.cmd.Stderr = p.stdout, p.stderr
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
@@ -155,6 +161,7 @@ func (p *process) exit(t testing.TB) int {
 // gate is a running `queuegate serve`.
 type gate struct {
 	*process
+	program    string // another build than usual, "" for the usual
 	config     string
 	env        []string
 	url, admin string
@@ -172,7 +179,10 @@ func startGate(t testing.TB, config string, env ...string) *gate {
 func (g *gate) start(t testing.TB) {
 	t.Helper()
 	g.url = ""
-	g.process = run(t, g.env, "serve", "-c", g.config)
+	if g.program == "" {
+		g.program = binary(t)
+	}
+	g.process = runProgram(t, g.program, g.env, "serve", "-c", g.config)
 	eventually(t, "the gate listens", func() bool {
 		for line := range strings.Lines(g.stderr.String()) {
 			var record struct{ Msg, URL, Admin string }
@@ -193,6 +203,7 @@ func (g *gate) start(t testing.TB) {
 // plan says what a fleet is like.
 type plan struct {
 	gates    int
+	program  string // the build of the gates, "" for the usual
 	rooms    string // YAML list
 	more     string // further keys of the file
 	upstream string // further keys of upstream
@@ -218,7 +229,9 @@ func startFleet(t testing.TB, p plan) *fleet {
 	}
 	f.config = writeConfig(t, p, f.shop.URL, url)
 	for range p.gates {
-		f.gates = append(f.gates, startGate(t, f.config))
+		g := &gate{config: f.config, program: p.program}
+		g.start(t)
+		f.gates = append(f.gates, g)
 	}
 	// Newcomers to a room without limits wait for them, which is not what the
 	// tests are about.

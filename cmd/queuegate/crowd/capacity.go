@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"time"
 )
 
 // span is a time in which one admission certainly held a slot.
@@ -51,17 +52,25 @@ func (e *Evidence) liveByTokens(all []*admission) (spans []span) {
 	return spans
 }
 
-// liveByUse are the times of this process from the moment somebody knew of an
-// admission to the sending of the last request that the shop got by it, or to the
-// moment its holder began to give it back: from then on it may be honoured a little
-// longer elsewhere.
+// clockStep is by how much room time may get ahead of the time of this process at a step of
+// a clock, when it counts longer than it should.
+const clockStep = time.Second
+
+// liveByUse are the times of this process in which an admission was certainly held.
+// One that was used: from the moment somebody knew of it to the sending of the last
+// request that the shop got by it, or to the moment its holder began to give it back;
+// from then on it may be honoured a little longer elsewhere. One that nobody took up:
+// from then for as long as its token says, for room time is not the faster clock.
 func (e *Evidence) liveByUse(all []*admission) (spans []span) {
 	for _, a := range all {
 		to := a.last - e.Honoured
+		if !a.used && a.granted > 0 {
+			to = a.after + time.Duration(a.end-a.granted)*time.Millisecond - clockStep
+		}
 		if a.givenBack > 0 {
 			to = min(to, a.givenBack)
 		}
-		if a.used && to > a.known {
+		if to > a.known {
 			spans = append(spans, span{int64(a.known), int64(to), a})
 		}
 	}

@@ -136,7 +136,7 @@ func (p *Person) enter(ctx context.Context) bool {
 			return p.leave(ctx)
 		case polls == most && now.step == poll && p.manner == Returner:
 			most = 0
-			now = next{step: open, wait: between(p.rng, 15*time.Second, 40*time.Second)}
+			now = next{step: open, wait: between(p.rng, p.world.StayMost, 3*p.world.StayMost)}
 		}
 		if !p.pause(ctx, began, now.wait) {
 			return false
