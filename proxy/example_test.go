@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"time"
 
 	"github.com/alicebob/miniredis/v2"
 
@@ -26,15 +27,19 @@ func Example() {
 	client, err := queue.NewClient(clientOptions()) // queue.ClientOptions{URL: "redis://127.0.0.1:6379"}
 	try(err)
 	defer client.Close()
-	line, err := queue.New(queue.Options{Redis: client, Hints: client, Room: "checkout", Limits: queue.Limits{Slots: 1}})
+	line, err := queue.New(queue.Options{
+		Redis: client, Hints: client, Room: "checkout", Limits: queue.Limits{Slots: 1}, Timeout: 5 * time.Second,
+	})
 	try(err)
+	try(line.Configure(context.Background())) // else the line does when it runs
 	passes, err := token.New(token.Options{Issuer: "shop", Secret: secret})
 	try(err)
 	tickets, err := token.NewTickets(secret, "shop")
 	try(err)
 	gate, err := proxy.New(proxy.Options{
 		Upstream: proxy.Upstream{Handler: shop}, Passes: passes, Tickets: tickets, IdentitySecret: secret,
-		Rooms: []proxy.Room{{Name: "checkout", Line: line, Protect: []route.Rule{{Paths: []string{"/checkout"}}}}},
+		RedisTimeout: 5 * time.Second, // 100 ms where people wait for it
+		Rooms:        []proxy.Room{{Name: "checkout", Line: line, Protect: []route.Rule{{Paths: []string{"/checkout"}}}}},
 	})
 	try(err)
 	ctx, cancel := context.WithCancel(context.Background())

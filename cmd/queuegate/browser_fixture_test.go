@@ -571,7 +571,7 @@ const ample = "total_active_users: 1, presence_window: 5m, claim_window: 5m"
 
 func newScene(t *testing.T, rooms string) *scene {
 	t.Helper()
-	f := startFleet(t, plan{gates: 1, rooms: rooms})
+	f := startFleet(t, plan{gates: 1, rooms: rooms, more: "log: {level: debug}"})
 	f.shop.behave(serveShopPages)
 	s := &scene{fleet: f, gate: f.gates[0], front: newFront(t, f.gates[0]), holder: newApp(t)}
 	s.holder.enter(t, s.gate)

@@ -25,9 +25,9 @@ func TestSettingsThatCannotBeAreNamed(t *testing.T) {
 		name, variable, value, want string
 	}{
 		{"the shop is not for the street", "SHOP_LISTEN", ":9000",
-			"shop: SHOP_LISTEN: want an address on loopback, as 127.0.0.1:9000, got :9000: nobody may walk around the gate"},
-		{"nor for the network", "SHOP_LISTEN", "10.0.0.1:9000",
-			"shop: SHOP_LISTEN: want an address on loopback, as 127.0.0.1:9000, got 10.0.0.1:9000: nobody may walk around the gate"},
+			"shop: SHOP_LISTEN: want an address on loopback or of a private network, as 127.0.0.1:9000, got :9000: nobody may walk around the gate"},
+		{"nor for the world", "SHOP_LISTEN", "203.0.113.1:9000",
+			"shop: SHOP_LISTEN: want an address on loopback or of a private network, as 127.0.0.1:9000, got 203.0.113.1:9000: nobody may walk around the gate"},
 		{"a product has a stock", "SHOP_PRODUCTS", "lantern",
 			`shop: SHOP_PRODUCTS: want product=stock, as lantern=100,kite=20, got "lantern"`},
 		{"no more than all payments are declined", "SHOP_DECLINE_PERCENT", "101", "shop: SHOP_DECLINE_PERCENT: want 0 to 100, got 101"},
