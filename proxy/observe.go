@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"context"
 	"errors"
 	"time"
 
@@ -13,6 +14,11 @@ import (
 // outcome is of no request: in a room in shadow somebody would have taken a pass up.
 type Observation struct {
 	Decision
+	// Context is the request's, with what whoever called the gate keeps there; nil
+	// when it is of no request.
+	Context context.Context
+	// Status is what the client was answered; 0 when it left before.
+	Status int
 	// Took is how long it took until the answer was sent, and of a stream or tunnel
 	// until that was over: Lasting tells these apart.
 	Took    time.Duration
@@ -101,7 +107,7 @@ func (x *exchange) observe() {
 		shop.Failure = ShopFailure(rec.upstream)
 	}
 	seen := Observation{
-		Decision: rec.decision, Took: x.g.now().Sub(rec.start), Lasting: rec.lasting, Shop: shop,
+		Decision: rec.decision, Context: x.r.Context(), Status: rec.status, Took: x.g.now().Sub(rec.start), Lasting: rec.lasting, Shop: shop,
 		TookUp: rec.tookUp, Waited: rec.waited, Issued: x.issued(), Denied: rec.denied,
 	}
 	if x.admitted == nil {

@@ -53,6 +53,11 @@ var fenced = []struct {
 		rule: "only cmd/queuegate/embedded.go and tests run the embedded Redis",
 	},
 	{
+		paths:   []string{"go.opentelemetry.io"},
+		allowed: func(f sourceFile) bool { return f.area() == "cmd" },
+		rule:    "only cmd sends traces",
+	},
+	{
 		paths:   []string{"github.com/golang-jwt/jwt"},
 		allowed: func(f sourceFile) bool { return f.isTest() || f.area() == "token" },
 		rule:    "only token reads and writes JWT",
@@ -248,6 +253,7 @@ func TestImportRulesCatchEachViolation(t *testing.T) {
 		{"a subpackage of proxy may not import config", "proxy/route/m.go", `import _ "` + ours + `config"`, "direction"},
 		{"proxy may not import cmd", "proxy/gate.go", `import _ "` + ours + `cmd/x"`, "direction"},
 		{"an example may not import config", "examples/embed/main.go", `import _ "` + ours + `config"`, "direction"},
+		{"the gate itself sends no traces", "proxy/trace.go", `import _ "go.opentelemetry.io/otel"`, "only cmd sends traces"},
 		{"nothing is known of a new top-level directory", "web/a.go", `import _ "` + ours + `queue"`, "direction"},
 		{"proxy may not import go-redis", "proxy/gate.go", `import _ "github.com/redis/go-redis/v9"`, "speak to Redis"},
 		{"a test in proxy may not import go-redis", "proxy/a_test.go", `import _ "github.com/redis/go-redis/v9"`, "speak to Redis"},

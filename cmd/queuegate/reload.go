@@ -115,7 +115,7 @@ func (r *running) takeOver(ctx context.Context, c *config.Config) error {
 		apply()
 	}
 	next.watch()
-	over := r.server.Swap(next.gate, operators)
+	over := r.server.Swap(next.public, operators)
 	r.now = next
 	r.tellRooms(ctx, before.config, c)
 	r.retiring.Go(func() { r.retire(before, over) })

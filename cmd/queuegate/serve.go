@@ -64,7 +64,7 @@ func serve(ctx context.Context, c *config.Config, log *slog.Logger, o serving) e
 		return usageError{err}
 	}
 	run.server, err = proxy.NewServer(proxy.ServerOptions{
-		Listen: c.Listen, AdminListen: c.Admin.Listen, Public: first.gate, Admin: operators,
+		Listen: c.Listen, AdminListen: c.Admin.Listen, Public: first.public, Admin: operators,
 		Certificate: first.cert, H2C: c.H2C,
 		Stopping: run.stopping, DrainDelay: c.Shutdown.DrainDelay, Grace: c.Shutdown.Grace, Log: log,
 	})

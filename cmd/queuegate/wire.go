@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -23,6 +24,7 @@ import (
 type lasting struct {
 	name    string // of this gate in its rooms
 	metrics *metrics.Metrics
+	traces  *tracing           // nil when nobody wants any
 	cert    *proxy.Certificate // nil without TLS
 	redis   redis.UniversalClient
 	stop    func() // of the embedded Redis
@@ -34,10 +36,12 @@ type lasting struct {
 // maps configuration to their options.
 type built struct {
 	*lasting
-	config *config.Config
-	gate   *proxy.Gate
-	lines  []namedLine
-	apply  []func() // gives lines that were there before the options of this configuration
+	config  *config.Config
+	gate    *proxy.Gate
+	public  http.Handler   // the gate, with spans around it where traces are wanted
+	trusted []netip.Prefix // trusted_proxies
+	lines   []namedLine
+	apply   []func() // gives lines that were there before the options of this configuration
 }
 
 type namedLine struct {
@@ -60,6 +64,7 @@ func linePrefix(c *config.Config, r config.Room) string {
 // close ends the lines, and what they speak to.
 func (l *lasting) close() {
 	l.live.end()
+	l.traces.close()
 	if l.redis != nil {
 		_ = l.redis.Close()
 	}
@@ -84,22 +89,28 @@ func build(c *config.Config, log *slog.Logger) (*built, error) {
 	return b, nil
 }
 
-func newLasting(c *config.Config, log *slog.Logger) (l *lasting, err error) {
-	l = &lasting{name: gateName(), spare: []byte(newSecret()), live: newLines()}
-	defer func() {
-		if err != nil {
-			l.close()
-		}
-	}()
-	if l.metrics, err = metrics.New(metrics.Options{Version: version}); err != nil {
+func newLasting(c *config.Config, log *slog.Logger) (*lasting, error) {
+	l := &lasting{name: gateName(), spare: []byte(newSecret()), live: newLines()}
+	if err := l.open(c, log); err != nil {
+		l.close()
 		return nil, err
+	}
+	return l, nil
+}
+
+func (l *lasting) open(c *config.Config, log *slog.Logger) (err error) {
+	if l.metrics, err = metrics.New(metrics.Options{Version: version}); err != nil {
+		return err
 	}
 	if c.TLS.CertFile != "" {
 		if l.cert, err = proxy.NewCertificate(c.TLS.CertFile, c.TLS.KeyFile, log); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	return l, l.connect(c)
+	if l.traces, err = newTracing(context.Background(), log); err != nil {
+		return err
+	}
+	return l.connect(c)
 }
 
 // build makes the parts of a configuration that takes the place of before, nil for
@@ -108,7 +119,16 @@ func (l *lasting) build(c *config.Config, log *slog.Logger, before *built) (*bui
 	b := &built{lasting: l, config: c}
 	var err error
 	b.gate, err = b.assemble(c, log, before)
+	if err == nil {
+		b.public = l.traces.around(b.gate, c.Prefix, b.trusted)
+	}
 	return b, err
+}
+
+// observe tells those who count of a request.
+func (l *lasting) observe(o proxy.Observation) {
+	l.metrics.Observe(o)
+	l.traces.observe(o)
 }
 
 // watch has the metrics tell of this configuration.
@@ -146,12 +166,13 @@ func (b *built) assemble(c *config.Config, log *slog.Logger, before *built) (*pr
 	if err != nil {
 		return nil, fmt.Errorf("trusted_proxies: %w", err)
 	}
+	b.trusted = trusted
 	opts := proxy.Options{
 		MaxStreams: mostStreams(), Prefix: c.Prefix, TrustedProxies: trusted, AllowOrigins: c.CORS.AllowOrigins,
 		JoinLimit: proxy.JoinLimit{
 			PerMinute: c.JoinLimit.PerMinute, IPv4Prefix: c.JoinLimit.IPv4Prefix, IPv6Prefix: c.JoinLimit.IPv6Prefix,
 		}, Passes: keys.passes, Tickets: keys.tickets,
-		IdentitySecret: keys.identity, RedisTimeout: c.Redis.Timeout, Log: log, Observe: b.metrics.Observe,
+		IdentitySecret: keys.identity, RedisTimeout: c.Redis.Timeout, Log: log, Observe: b.observe,
 		Upstream: upstream,
 	}
 	if before != nil {
