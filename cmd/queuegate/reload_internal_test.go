@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -57,16 +58,17 @@ func TestFilesAreReadOnceForEachContentAndNotWhileTheyAreWritten(t *testing.T) {
 		files := source{path: file, hangups: hangups}
 		files.seen = files.print()
 		ctx, cancel := context.WithCancel(t.Context())
-		reads, done := 0, make(chan struct{})
+		var reads atomic.Int64
+		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			files.changes(ctx, func() { reads++ })
+			files.changes(ctx, func() { reads.Add(1) })
 		}()
 		after := func(d time.Duration, want int) {
 			t.Helper()
 			<-time.After(d) // of the bubble: nobody waits
 			synctest.Wait()
-			require.Equal(t, want, reads)
+			require.EqualValues(t, want, reads.Load())
 		}
 		after(time.Minute+time.Millisecond, 0)
 		write("half of t")
