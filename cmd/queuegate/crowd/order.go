@@ -12,6 +12,8 @@ type stay struct {
 	person *History
 	number int   // Heard.Stay
 	place  int64 // 0: not known
+	// visitor is whose place it is, where the place is known.
+	visitor string
 	// The place was taken after began and before joined, which is 0 while nobody said
 	// so.
 	began, joined At
@@ -40,7 +42,7 @@ func (e *Evidence) stays(all []*admission) (found []*stay) {
 				found = append(found, now)
 			}
 			if place != 0 && now.place == 0 {
-				now.place = place
+				now.place, now.visitor = place, visitor
 				now.first = first[fmt.Sprint(visitor, " ", place)]
 			}
 			now.hear(h)
@@ -138,17 +140,12 @@ func (e *Evidence) checkOrder(all []*admission) (found []Finding, inOrder int) {
 		}
 		highest = max(highest, s.first.granted)
 	}
-	holders := map[*admission]*stay{}
-	for _, s := range stays {
-		if s.first != nil {
-			holders[s.first] = s
-		}
-	}
+	holders := holders(stays)
 	const most = 1000
 	for _, later := range grants(all) {
-		other := holders[later]
-		if other == nil { // a second admission of the place, or nobody got the answer
-			other = &stay{place: later.place, began: later.after}
+		other := holders[seat{later.visitor, later.place}]
+		if other == nil { // nobody got an answer that tells when the place was taken
+			other = &stay{place: later.place}
 		}
 		for i := range waits {
 			w := &waits[i]
@@ -161,6 +158,29 @@ func (e *Evidence) checkOrder(all []*admission) (found []Finding, inOrder int) {
 		}
 	}
 	return found, inOrder
+}
+
+// seat is a place and whose it is.
+type seat struct {
+	visitor string
+	place   int64
+}
+
+// holders tells of each place that is known who stood there first. A pass that lapses
+// falls back to its place: what counts is when that was taken, however often its turn
+// comes.
+func holders(stays []*stay) map[seat]*stay {
+	found := map[seat]*stay{}
+	for _, s := range stays {
+		if s.place == 0 {
+			continue
+		}
+		at := seat{s.visitor, s.place}
+		if known := found[at]; known == nil || s.began < known.began {
+			found[at] = s
+		}
+	}
+	return found
 }
 
 func overtaken(later *admission, w *presence) string {
