@@ -346,6 +346,7 @@ func (v *tab) shoot(name string) {
 			v.do(call(emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
 				Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}},
 			}))
+			v.run("scrollTo(0, 0)") // what sticks to the top is shown there
 			require.LessOrEqual(v.t, look[int64](v, "document.documentElement.scrollWidth"), width, "%s sticks out", name)
 			// A picture that a new page comes in between of is never finished.
 			var picture []byte

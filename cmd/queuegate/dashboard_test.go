@@ -162,6 +162,14 @@ func operatorRunsTheRoom(t *testing.T, b *chromium) {
 	v.proposal("open")
 	v.keys(kb.Enter)
 	v.await("the room is open", inRoom("#state", "open"))
+	v.click("#pause")
+	v.proposal("State: open → paused", "everybody in line keeps the place")
+	v.confirm()
+	v.banner("The room is paused, by ana <b>bold</b> since")
+	v.click("#pause")
+	v.proposal("State: paused → open")
+	v.confirm()
+	v.await("the room goes on", inRoom("#state", "open"))
 	for _, a := range people[2:] {
 		a.await(t, f.gates[1])
 	}
@@ -216,6 +224,27 @@ func (v *tab) sameOrigin(base string) {
 	}
 }
 
+// asksForTheHourAtOnce asserts that the charts are part of the first look at a room,
+// before the rooms are asked for again.
+func (v *tab) asksForTheHourAtOnce() {
+	v.t.Helper()
+	var looks, charts []int
+	eventually(v.t, "a second look", func() bool {
+		looks, charts = nil, nil
+		for i, f := range v.fetched() {
+			switch {
+			case strings.HasSuffix(f.URL, "/api/rooms"):
+				looks = append(looks, i)
+			case strings.Contains(f.URL, "/history"):
+				charts = append(charts, i)
+			}
+		}
+		return len(looks) > 1
+	})
+	require.NotEmpty(v.t, charts)
+	require.Less(v.t, charts[0], looks[1])
+}
+
 // anHour writes a busy hour into the history, up to a minute ago.
 func anHour(t *testing.T, rdb *redis.Client, slots, rate int) {
 	t.Helper()
@@ -231,7 +260,7 @@ func anHour(t *testing.T, rdb *redis.Client, slots, rate int) {
 			state = "paused"
 		}
 		admitted := -back * rate / 12
-		words := []any{1, slot, slot*5000 + 40, epoch, 0, state, 0, waiting, waiting / 9, slots - (back*31)%3, slots, rate, 2, 0,
+		words := []any{1, slot, slot*5000 + 40, epoch, 0, state, 0, waiting, waiting / 9, slots - (back/60)%2, slots, rate, 2, 0,
 			admitted - back*3, admitted, admitted, -back / 9, 0, 0, 0, 0, 0, -back * 6, -back, -back / 2, 0, -back / 3}
 		for i, bucket := range []int{18 + int(16*rise), 20 + int(16*rise), 24 + int(16*rise)} {
 			words = append(words, fmt.Sprintf("%d:%d", bucket, (1000-back)*(3-i)))
@@ -249,6 +278,11 @@ func dashboardTellsTrouble(t *testing.T, b *chromium) {
 	v.open(one.admin + "/")
 	v.await("no token is asked for where there is none", inRoom("#pulse-text", "Live"))
 	v.await("two gates", inRoom("#gates-sum", "Redis answers; 2 gates, one version"))
+	v.asksForTheHourAtOnce()
+	v.click("#rooms button:nth-child(2)")
+	v.await("the other room", inRoom("#name", "tickets"))
+	v.click("#rooms button:nth-child(1)")
+	v.await("the first room again, and a text in one piece", inRoom("#name", "checkout")+` && /^(0 away, place kept; )?full at 3$/.test(document.querySelector("#t-away").textContent)`)
 	v.shoot("dashboard-idle")
 	anHour(t, f.redis.Client(t), 2, 600)
 	for range 2 {

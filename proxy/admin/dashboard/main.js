@@ -4,7 +4,7 @@
 const every = 2000; // milliseconds from one look to the next
 const historyEvery = 5000;
 
-const seen = { rooms: [], gates: [], view: null, room: "", points: new Map(), answered: 0, stale: false, problem: "", historyAt: 0, historyFailed: false };
+const seen = { rooms: [], gates: [], view: null, room: "", points: new Map(), answered: 0, stale: false, problem: "", historyAt: new Map(), historyFailed: false };
 let charts, timer, looking = false, live = 0;
 
 // look asks for everything that is due and shows it.
@@ -12,6 +12,7 @@ async function look() {
   if (looking) return;
   looking = true;
   clearTimeout(timer);
+  let next = every;
   try {
     const list = await ask("GET", "/rooms");
     signedIn();
@@ -19,7 +20,7 @@ async function look() {
     if (!seen.rooms.some(r => r.room === seen.room)) choose((seen.rooms.find(r => r.settings) || seen.rooms[0]).room, true);
     const room = seen.room;
     const [view] = await Promise.all([ask("GET", "/rooms/" + room), lookAtGates(), lookBack(room)]);
-    if (room === seen.room) seen.view = view;
+    if (room === seen.room) seen.view = view; else next = 0; // another was chosen meanwhile
     seen.answered = Date.now();
     live = performance.now();
     seen.problem = "";
@@ -30,7 +31,7 @@ async function look() {
     looking = false;
   }
   show();
-  timer = setTimeout(look, every);
+  timer = setTimeout(look, next);
 }
 
 // lookAtGates keeps when each gate was heard last. When Redis is away nobody knows, and
@@ -54,13 +55,13 @@ async function lookAtGates() {
 async function lookBack(room) {
   const now = performance.now();
   const view = seen.rooms.find(r => r.room === room);
-  if (!view.settings || now - seen.historyAt < historyEvery - 500) return;
+  if (!view.settings || now - (seen.historyAt.get(room) ?? -Infinity) < historyEvery - 500) return;
   const have = seen.points.get(room) || [];
   try {
     const after = have.length ? "?after=" + encodeURIComponent(have.at(-1).at) : "";
     const h = await ask("GET", "/rooms/" + room + "/history" + after);
     seen.points.set(room, have.concat(h.points).slice(-720));
-    seen.historyAt = now;
+    seen.historyAt.set(room, now);
     seen.historyFailed = false;
   } catch (e) {
     if (e.status !== 503) throw e;
@@ -128,7 +129,6 @@ function showRooms() {
 
 function choose(room, quietly) {
   seen.room = room;
-  seen.historyAt = 0;
   fill.of = "";
   if (!quietly) look();
 }

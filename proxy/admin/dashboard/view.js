@@ -27,7 +27,7 @@ function showTiles(v, points, now) {
   const rate = settings.new_users_per_minute && settings.new_users_per_minute.value;
   const last = points.at(-1);
   text($("t-waiting"), count(v.waiting));
-  text($("t-away"), (last ? count(last.away) + " away, place kept" : "") + (known(v.max_waiting) ? "; full at " + count(v.max_waiting) : ""));
+  text($("t-away"), [last && count(last.away) + " away, place kept", known(v.max_waiting) && "full at " + count(v.max_waiting)].filter(Boolean).join("; "));
   text($("t-active"), count(v.active));
   text($("t-active-limit"), slots > 0 ? "of " + count(slots) : "no limit");
   meter($("m-active"), v.active, slots);
