@@ -23,6 +23,9 @@ const (
 	pageLoads = 300 * time.Millisecond
 	// unanswered for so long at the end of a run, and somebody is lost.
 	unanswered = 30 * time.Second
+	// longestAway is how long whoever closes the page stays away at most: no room that
+	// people wait in forgets them so soon.
+	longestAway = 45 * time.Second
 	// farewell bounds the giving back of passes after the run.
 	farewell = 2 * time.Second
 )
@@ -136,7 +139,8 @@ func (p *Person) enter(ctx context.Context) bool {
 			return p.leave(ctx)
 		case polls == most && now.step == poll && p.manner == Returner:
 			most = 0
-			now = next{step: open, wait: between(p.rng, p.world.StayMost, 3*p.world.StayMost)}
+			// Asking first tells whoever stayed away for too long that the place is gone.
+			now = next{step: poll, wait: between(p.rng, min(p.world.StayMost, longestAway/3), min(3*p.world.StayMost, longestAway))}
 		}
 		if !p.pause(ctx, began, now.wait) {
 			return false
