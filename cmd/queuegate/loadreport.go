@@ -210,6 +210,9 @@ func (r *loadReport) figures() [][2]string {
 		{"join", r.Join.String()}, {"status", r.Status.String()}, {"pass-through", r.Through.String()},
 		{"the tool", fmt.Sprintf("late by %.0f ms (p99; %.0f ms at most), %.1f s of CPU, %s", r.Tool.LateP99, r.Tool.LateMost, r.Tool.CPUSeconds, megabytes(float64(r.Tool.MemoryBytes)))},
 	}
+	if r.Tool.LateP99 > milliseconds(crowd.Late) {
+		lines = append(lines, [2]string{"", "people did as told too late for much to be certain: more --connections, fewer --visitors, or a machine of its own"})
+	}
 	for _, g := range r.Used {
 		lines = append(lines, [2]string{"gate " + g.Admin, fmt.Sprintf("%.1f s of CPU (%.0f %%), %s, %.0f open files",
 			g.CPUSeconds, 100*g.CPUSeconds/r.Seconds, megabytes(g.MemoryBytes), g.Files)})

@@ -44,7 +44,7 @@ type Options struct {
 	StayMost  time.Duration
 	Looks     int  // requests of somebody inside before the order
 	Record    bool // keep what everybody heard
-	Farewell  bool // give passes back when the run ends
+	Farewell  bool // give passes and places back when the run ends
 
 	Agent       string            // User-Agent; "queuegate-crowd"
 	Connections int               // requests under way at once, 1 to MostConnections; 128

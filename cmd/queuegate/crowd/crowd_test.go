@@ -496,3 +496,39 @@ func TestCrowdOverRealSocketsEndsCleanly(t *testing.T) {
 		}
 	}
 }
+
+func TestCrowdGivesBackWhatItHasWhenTheRunEnds(t *testing.T) {
+	for name, tc := range map[string]struct {
+		waits int // polls until let in
+		want  string
+	}{
+		"a place": {1000, "DELETE /_queue/checkout"},
+		"a pass":  {0, askRelease},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				gate := &scripted{answer: func(n int, what string, w http.ResponseWriter) {
+					switch {
+					case what == askStatus && n < tc.waits:
+						_, _ = fmt.Fprint(w, waitingFor(1000))
+					case what == askStatus:
+						// {"jti":"1.2","place":1}
+						http.SetCookie(w, &http.Cookie{Name: "queuegate_entry_checkout", Value: "a.eyJqdGkiOiIxLjIiLCJwbGFjZSI6MX0.c", Path: "/"})
+						_, _ = fmt.Fprint(w, readyAnswer)
+					case what == askCheckout && n == 0:
+						w.WriteHeader(http.StatusTooManyRequests)
+					}
+				}}
+				ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+				defer cancel()
+				_, err := Run(ctx, Options{
+					Gates: []string{"http://gate.test"}, Visitors: 1, Transport: inMemory{gate}, People: Shares{}, Arrive: 1,
+					StayLeast: time.Minute, StayMost: time.Minute, Farewell: true,
+				})
+				require.NoError(t, err)
+				whats := gate.whats()
+				require.Equal(t, tc.want, whats[len(whats)-1])
+			})
+		})
+	}
+}

@@ -186,7 +186,7 @@ func (e *Evidence) Audit() (found []Finding) {
 	found = append(found, e.checkGate(all)...)
 	found = append(found, e.checkCapacity(all)...)
 	found = append(found, e.checkRate(all)...)
-	order, _ := e.checkOrder(all)
+	order, _, _ := e.checkOrder(all)
 	found = append(found, order...)
 	found = append(found, e.checkIdentity(all)...)
 	found = append(found, e.checkArrivals()...)
@@ -201,16 +201,17 @@ type Tally struct {
 	Admissions               int
 	MostByTokens, MostByUse  int // admissions held at once
 	BusiestMinute            int // admissions in 60 s of room time
-	InOrder                  int // pairs of whom the earlier was admitted no later
+	InOrder                  int // stays that were admitted no earlier than any with an earlier place
+	Watched                  int // admissions at which somebody else was certainly here and waiting
 	MostAtJoin               int // admissions of clients that brought nothing back, held at once
 }
 
 // Tally counts.
 func (e *Evidence) Tally() Tally {
 	all := e.admissions()
-	_, inOrder := e.checkOrder(all)
+	_, inOrder, watched := e.checkOrder(all)
 	t := Tally{
-		People: len(e.People), Admissions: len(all), InOrder: inOrder, BusiestMinute: busiestMinute(all),
+		People: len(e.People), Admissions: len(all), InOrder: inOrder, Watched: watched, BusiestMinute: busiestMinute(all),
 		MostByTokens: len(crowded(e.liveByTokens(all))), MostByUse: len(crowded(e.liveByUse(all))), MostAtJoin: len(crowded(e.unproven(all))),
 	}
 	for _, p := range e.People {

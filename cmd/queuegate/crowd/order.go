@@ -122,8 +122,9 @@ func (e *Evidence) here(before, now Heard) bool {
 }
 
 // checkOrder: among those who are here nobody is admitted before an earlier one.
-// It also counts the pairs that were in order.
-func (e *Evidence) checkOrder(all []*admission) (found []Finding, inOrder int) {
+// It also counts the stays that were in order, and the admissions at which somebody
+// else was certainly here and waiting: only those could show anything.
+func (e *Evidence) checkOrder(all []*admission) (found []Finding, inOrder, watched int) {
 	stays := e.stays(all)
 	var waits []presence
 	for _, s := range stays {
@@ -147,17 +148,23 @@ func (e *Evidence) checkOrder(all []*admission) (found []Finding, inOrder int) {
 		if other == nil { // nobody got an answer that tells when the place was taken
 			other = &stay{place: later.place}
 		}
+		seen := 0
 		for i := range waits {
 			w := &waits[i]
-			if w.granted <= later.granted || w.from > later.after || w.to < later.known || !w.stay.before(other) {
+			if w.from > later.after || w.to < later.known {
+				continue
+			}
+			seen = 1
+			if w.granted <= later.granted || !w.stay.before(other) {
 				continue
 			}
 			if len(found) < most {
 				found = append(found, Finding{InOrder, overtaken(later, w)})
 			}
 		}
+		watched += seen
 	}
-	return found, inOrder
+	return found, inOrder, watched
 }
 
 // seat is a place and whose it is.

@@ -26,8 +26,8 @@ const (
 	// longestAway is how long whoever closes the page stays away at most: no room that
 	// people wait in forgets them so soon.
 	longestAway = 45 * time.Second
-	// farewell bounds the giving back of passes after the run.
-	farewell = 2 * time.Second
+	// farewell bounds the giving back of passes and places after the run.
+	farewell = 10 * time.Second
 )
 
 // Outcomes of those whose visit the end of the run cut off.
@@ -103,10 +103,21 @@ func (p *Person) visit(ctx context.Context) {
 	if p.Outcome == "" {
 		p.Outcome = StillWaiting
 	}
-	if ctx.Err() != nil && p.world.Farewell && p.holds.Admission != "" {
-		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), farewell)
-		defer cancel()
-		p.release(last)
+	if ctx.Err() != nil && p.world.Farewell {
+		p.sayGoodbye(ctx)
+	}
+}
+
+// sayGoodbye gives back what somebody has whom the end of the run cut off, so that
+// nobody waits for them afterwards.
+func (p *Person) sayGoodbye(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), farewell)
+	defer cancel()
+	switch {
+	case p.holds.Admission != "":
+		p.release(ctx)
+	case p.placed && p.Outcome == StillWaiting:
+		_, _ = p.ask(ctx, Leave, http.MethodDelete, p.world.reserved(""), "", script())
 	}
 }
 

@@ -71,7 +71,7 @@ func (e *Evidence) Verdicts(stated Stated, late Lateness) []Verdict {
 	return []Verdict{
 		judged.capacity(stated, had, found[Capacity]),
 		judged.rate(stated, had, found[Rate]),
-		judged.order(had, found[InOrder]),
+		judged.order(had, found[InOrder], late),
 		verdict(PlaceChanged, append(append(append(found[OnePlace], found[OneVisitor]...), found[OneHolder]...), found[OneSlot]...),
 			fmt.Sprintf("%d admissions, each with one place and one holder", had.Admissions), had.Admissions == 0, "nobody was admitted"),
 		judged.lost(stated, had, found[NobodyLost], late),
@@ -145,12 +145,15 @@ func (e *Evidence) rate(stated Stated, had Tally, found []Finding) Verdict {
 }
 
 // order judges who was let in before whom.
-func (e *Evidence) order(had Tally, found []Finding) Verdict {
+func (e *Evidence) order(had Tally, found []Finding, late Lateness) Verdict {
 	switch {
 	case e.Lottery:
 		return Verdict{Name: Inversions, Judgement: NotJudged, Seen: "the room tells nobody a number: places are drawn by lot"}
+	case len(found) == 0 && had.Watched == 0 && late.P99 > Late:
+		return Verdict{Name: Inversions, Judgement: NotJudged, Seen: fmt.Sprintf("the tool ran late by %v (one in a hundred): nobody polled as told", late.P99)}
 	default:
-		return verdict(Inversions, found, fmt.Sprintf("nobody who was here was overtaken, of %d", had.People), had.InOrder < 2, "fewer than two people were let in")
+		return verdict(Inversions, found, fmt.Sprintf("nobody who was here was overtaken, at %d of %d admissions", had.Watched, had.Admissions),
+			had.Watched == 0, "nobody was let in while somebody else was here and waiting")
 	}
 }
 

@@ -152,7 +152,7 @@ func TestVerdictsSayWhatIsBrokenAndWhatIsNotKnown(t *testing.T) {
 			people: func(all []shopper) []shopper {
 				all[1].in, all[1].granted, all[1].until, all[1].gap = 14, 13_900, 15, 9
 				return all
-			}, of: Inversions, want: Kept,
+			}, of: Inversions, want: NotJudged,
 		},
 		"where places are drawn by lot the order of arrival says nothing": {
 			people: func(all []shopper) []shopper { all[1].in, all[1].granted, all[1].until = 14, 13_900, 15; return all },
@@ -165,6 +165,15 @@ func TestVerdictsSayWhatIsBrokenAndWhatIsNotKnown(t *testing.T) {
 		"somebody is lost":       {spoil: func(e *Evidence) { e.People[1].LostPlace = "answered nonsense" }, of: Lost, want: Broken, seen: "1 of 3"},
 		"somebody is lost while the tool ran late": {
 			spoil: func(e *Evidence) { e.People[1].LostPlace = "answered nonsense" }, late: 2 * time.Second, of: Lost, want: NotJudged, seen: "the tool ran late by 2s",
+		},
+		"where nobody polled in time there is nothing to say of order": {
+			people: func(all []shopper) []shopper {
+				for i := range all {
+					all[i].gap = 20
+				}
+				return all
+			},
+			late: 2 * time.Second, of: Inversions, want: NotJudged, seen: "nobody polled as told",
 		},
 		"somebody is lost by an operator's hand": {
 			spoil: func(e *Evidence) { e.People[1].LostPlace = "answered nonsense" }, stated: func(s *Stated) { s.Reset = true }, of: Lost, want: NotJudged,
