@@ -36,7 +36,7 @@ func TestWhoIsLetInASecondTimeOvertakesNobodyWhoCameLater(t *testing.T) {
 	t.Parallel()
 	later := shopper{n: 2, asked: 7, until: 20, firstAhead: 1}.history()
 	e := &Evidence{People: []*History{lapsed(), later}}
-	found, _ := e.checkOrder(e.admissions())
+	found, _, _ := e.checkOrder(e.admissions())
 	require.Empty(t, found)
 }
 
@@ -46,7 +46,7 @@ func TestWhoIsLetInASecondTimeOvertakesWhoCameBefore(t *testing.T) {
 	t.Parallel()
 	earlier := shopper{n: 2, asked: 1, until: 20, firstAhead: 1}.history()
 	e := &Evidence{People: []*History{lapsed(), earlier}}
-	found, _ := e.checkOrder(e.admissions())
+	found, _, _ := e.checkOrder(e.admissions())
 	require.Len(t, found, 2)
 	require.Contains(t, found[1].Story, "admission 100.14900")
 }
