@@ -11,7 +11,7 @@ FUZZTIME    ?= 20s
 ARGS        ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help build run test test-caddy test-shop-servers test-manifests race bench chaos fuzz lint vuln check-docs demo-stampede image \
+.PHONY: help build run test test-caddy test-shop-servers test-manifests race bench bench-line chaos fuzz lint vuln check-docs demo-stampede image \
         fmt-check vet staticcheck golangci
 
 help: ## List what can be made
@@ -45,7 +45,14 @@ race: ## Run the tests under the race detector, but for those that mostly drive 
 	@.ci/need gcc redis-server git curl nginx haproxy systemd-analyze prometheus chromium
 	CGO_ENABLED=1 $(GO) test -race -timeout 20m -skip 'TestInABrowser|TestEveryMutantIsSeen' ./...
 
-bench: ## Measure what each call of the line costs Redis, with 10,000 and 2,000,000 waiting
+bench: build ## Measure the gate against others side by side (10 minutes; ARGS=-short: 90 s), build/bench/table.md
+	@.ci/need gcc redis-server git wrk nginx haproxy
+	@test -x $(CADDY_DIR)/caddy || GOBIN=$(CADDY_DIR) $(GO) install $(CADDY)
+	@mkdir -p build/bench
+	$(GO) build -o build/bench/bench ./cmd/bench
+	build/bench/bench -gate $(BIN) -caddy $(CADDY_DIR)/caddy $(ARGS)
+
+bench-line: ## Measure what each call of the line costs Redis, with 10,000 and 2,000,000 waiting
 	@.ci/need redis-server
 	$(GO) test ./queue -run '^$$' -bench '^BenchmarkLine$$' -benchtime 1x -timeout 30m
 

@@ -1,0 +1,129 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"runtime"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// peers are what the gate is compared with, each a process: this program, started
+// as bench peer NAME ARGUMENTS.
+func peers() map[string]func(args []string) (http.Handler, error) {
+	return map[string]func([]string) (http.Handler, error){
+		"shop":  newShop,
+		"bare":  newBare,
+		"bytes": newBytes,
+		"usual": newUsual,
+	}
+}
+
+// peerAddress is what a peer says when it listens.
+type peerAddress struct{ URL, Stats string }
+
+// servePeer runs one peer until it is ended.
+func servePeer(ctx context.Context, args []string, stdout io.Writer) error {
+	if len(args) == 0 || peers()[args[0]] == nil {
+		return usageError{fmt.Errorf("no such peer: %q", args)}
+	}
+	handler, err := peers()[args[0]](args[1:])
+	if err != nil {
+		return err
+	}
+	address := peerAddress{}
+	var lc net.ListenConfig
+	ended := make(chan error, 2)
+	for handler, url := range map[*http.Server]*string{{Handler: handler}: &address.URL, {Handler: http.HandlerFunc(serveMallocs)}: &address.Stats} {
+		l, err := lc.Listen(ctx, "tcp", "127.0.0.1:0")
+		if err != nil {
+			return err
+		}
+		*url = "http://" + l.Addr().String()
+		handler.ReadHeaderTimeout = time.Minute
+		go func() { ended <- handler.Serve(l) }()
+	}
+	if err := json.NewEncoder(stdout).Encode(address); err != nil {
+		return err
+	}
+	select {
+	case <-ctx.Done():
+		return nil
+	case err := <-ended:
+		return err
+	}
+}
+
+// serveMallocs tells how often this process has allocated.
+func serveMallocs(w http.ResponseWriter, _ *http.Request) {
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	_, _ = fmt.Fprint(w, m.Mallocs)
+}
+
+// peer is a running one.
+type peer struct {
+	url, stats string
+}
+
+// startPeer starts a peer.
+func (b *bench) startPeer(ctx context.Context, args ...string) (*peer, error) {
+	p, err := b.start(args[0], b.self, append([]string{"peer"}, args...)...)
+	if err != nil {
+		return nil, err
+	}
+	var address peerAddress
+	err = p.await(ctx, func() bool { return json.Unmarshal([]byte(p.words()), &address) == nil })
+	return &peer{address.URL, address.Stats}, err
+}
+
+// mallocs is how often the peer has allocated.
+func (p *peer) mallocs(ctx context.Context) (float64, error) {
+	text, err := get(ctx, p.stats)
+	if err != nil {
+		return 0, err
+	}
+	return strconv.ParseFloat(text, 64)
+}
+
+// newShop is the shop behind all proxies: it answers at once, with a small page.
+func newShop([]string) (http.Handler, error) {
+	page := []byte("<!doctype html><title>Checkout</title>" + strings.Repeat("<p>One lantern, 12.00</p>\n", 40))
+	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header()["Content-Type"] = []string{"text/html; charset=utf-8"}
+		_, _ = w.Write(page)
+	}), nil
+}
+
+// recorded is an answer to be given again.
+type recorded struct {
+	Status int
+	Header http.Header
+	Body   []byte
+}
+
+// newBytes answers with what a file holds, and does nothing else: no handler of
+// net/http that writes those bytes is faster.
+func newBytes(args []string) (http.Handler, error) {
+	if len(args) != 1 {
+		return nil, errors.New("bytes: which file?")
+	}
+	r, err := readRecorded(args[0])
+	if err != nil {
+		return nil, err
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		h := w.Header()
+		for name, values := range r.Header {
+			h[name] = values
+		}
+		w.WriteHeader(r.Status)
+		_, _ = w.Write(r.Body)
+	}), nil
+}

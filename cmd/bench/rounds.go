@@ -1,0 +1,67 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// side is one of those that take turns.
+type side struct {
+	name string
+	load load
+	// meter reads a counter that belongs to the side; nil for none.
+	meter func(context.Context) (float64, error)
+}
+
+// alternate lets the sides have their turns, round by round, and turns the order
+// round each time: what the machine does meanwhile meets neighbours alike. One
+// short turn of each comes before and does not count. It returns the shots of
+// each side, by round.
+func (b *bench) alternate(ctx context.Context, sides []side) ([][]shot, error) {
+	shots := make([][]shot, len(sides))
+	for _, s := range sides {
+		if _, err := b.fire(ctx, s, b.turn/4); err != nil {
+			return nil, err
+		}
+	}
+	for round := range b.rounds {
+		for i := range sides {
+			if round%2 == 1 {
+				i = len(sides) - 1 - i
+			}
+			s, err := b.fire(ctx, sides[i], b.turn)
+			if err != nil {
+				return nil, err
+			}
+			shots[i] = append(shots[i], s)
+		}
+	}
+	return shots, nil
+}
+
+// fire is one turn of a side.
+func (b *bench) fire(ctx context.Context, s side, turn time.Duration) (shot, error) {
+	before, err := s.read(ctx)
+	if err != nil {
+		return shot{}, err
+	}
+	got, err := fire(ctx, b.script, s.load, turn)
+	if err != nil {
+		return shot{}, fmt.Errorf("%s: %w", s.name, err)
+	}
+	after, err := s.read(ctx)
+	got.metered = after - before
+	return got, err
+}
+
+func (s side) read(ctx context.Context) (float64, error) {
+	if s.meter == nil {
+		return 0, nil
+	}
+	value, err := s.meter(ctx)
+	if err != nil {
+		return 0, fmt.Errorf("%s: %w", s.name, err)
+	}
+	return value, nil
+}

@@ -1,0 +1,172 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// front is how many stand in front of those whose polls are measured: the first
+// thousand are answered by Redis.
+const front = 2000
+
+// measureStatus compares what the poll of somebody far back in line costs: at the
+// gate, in a handler that only writes the same bytes, and in the usual way.
+func (b *bench) measureStatus(ctx context.Context) error {
+	shop, err := b.startPeer(ctx, "shop")
+	if err != nil {
+		return err
+	}
+	store, err := b.startRedis(ctx)
+	if err != nil {
+		return err
+	}
+	// Nobody gets in, and nobody who only stands there for the other side's turns counts
+	// as gone.
+	g, err := b.startGate(ctx, gateConfig{
+		shop: shop.url, redis: store, room: "total_active_users: 1\n    queue_all: true\n    presence_window: 10m",
+	})
+	if err != nil {
+		return err
+	}
+	if _, err := standInLine(ctx, g.url, front); err != nil {
+		return err
+	}
+	usual, names, err := b.usualLine(ctx, b.tickets)
+	if err != nil {
+		return err
+	}
+	people, err := standInLine(ctx, g.url, b.tickets)
+	if err != nil {
+		return err
+	}
+	tickets, same, err := b.farAway(ctx, g.url, people)
+	if err != nil {
+		return err
+	}
+	poll := func(name, url, path, values string) side {
+		return side{name: name, load: load{url: url, method: http.MethodGet, path: path, header: ticketName, values: values}}
+	}
+	sides := []side{
+		poll("handler of the same bytes", same.url, statusPath, tickets),
+		poll("gate", g.url, statusPath, tickets),
+		poll("three commands", usual.url, "/status", names),
+	}
+	if err := b.pollCommands(ctx, store, sides[1]); err != nil {
+		return err
+	}
+	shots, err := b.alternate(ctx, sides)
+	if err != nil {
+		return err
+	}
+	if err := alike(shots[1], shots[0]); err != nil {
+		return err
+	}
+	b.noteRate(statusEmpty, shots[1], shots[0])
+	b.noteRate(statusUsual, shots[1], shots[2])
+	return nil
+}
+
+// usualLine is a waiting room of the usual kind with as many people.
+func (b *bench) usualLine(ctx context.Context, people int) (*peer, string, error) {
+	store, err := b.startRedis(ctx)
+	if err != nil {
+		return nil, "", err
+	}
+	p, err := b.startPeer(ctx, "usual", store.url)
+	if err != nil {
+		return nil, "", err
+	}
+	var names strings.Builder
+	const page = 5000
+	for from := 0; from < people; from += page {
+		_, err := store.Pipelined(ctx, func(pipe redis.Pipeliner) error {
+			for i := from; i < min(people, from+page); i++ {
+				name := fmt.Sprintf("visitor-%018d", i)
+				names.WriteString(name + "\n")
+				pipe.ZAdd(ctx, usualLine, redis.Z{Score: float64(i), Member: name})
+				pipe.Set(ctx, usualBeat+name, 1, usualLife)
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, "", err
+		}
+	}
+	file, err := b.file("names", names.String())
+	return p, file, err
+}
+
+// farAway writes down the tickets and starts the peer that gives the answer to one
+// of them again.
+func (b *bench) farAway(ctx context.Context, url string, people []standing) (file string, same *peer, err error) {
+	var lines strings.Builder
+	for _, p := range people {
+		if p.Status != "waiting" || p.Ahead == nil || *p.Ahead < front/2 {
+			return "", nil, fmt.Errorf("somebody is not far back in line: %+v", p)
+		}
+		lines.WriteString(p.Ticket + "\n")
+	}
+	if file, err = b.file("tickets", lines.String()); err != nil {
+		return "", nil, err
+	}
+	w, err := dial(ctx, url)
+	if err != nil {
+		return "", nil, err
+	}
+	defer w.close()
+	h, err := w.ask(http.MethodGet, statusPath, ticketName, people[len(people)/2].Ticket)
+	if err != nil {
+		return "", nil, err
+	}
+	answer, err := b.record("status.json", h)
+	if err != nil {
+		return "", nil, err
+	}
+	same, err = b.startPeer(ctx, "bytes", answer)
+	return file, same, err
+}
+
+// pollCommands counts what polls cost Redis: what it did while they came, less what
+// it did in as long a time without any, for the gate looks at the room twice a second
+// by itself.
+func (b *bench) pollCommands(ctx context.Context, store *store, s side) error {
+	s.meter = store.commands
+	turn := 2 * b.turn
+	before, err := store.commands(ctx)
+	if err != nil {
+		return err
+	}
+	if !rest(ctx, turn) {
+		return ctx.Err()
+	}
+	after, err := store.commands(ctx)
+	if err != nil {
+		return err
+	}
+	idle := after - before
+	got, err := b.fire(ctx, s, turn)
+	if err != nil {
+		return err
+	}
+	idle *= got.requests / got.rate / turn.Seconds()
+	each := max(0, got.metered-idle) / got.requests
+	b.note(statusRedis, exactly(math.Round(each*100)/100), "%s commands in %.0f polls, %.0f without any",
+		strconv.FormatFloat(got.metered, 'f', -1, 64), got.requests, idle)
+	return nil
+}
+
+// alike makes sure that two sides write the same bytes, or nearly: one is no answer
+// to compare the other with otherwise.
+func alike(a, b []shot) error {
+	size := func(s shot) float64 { return s.bytes }
+	if x, y := median(a, size), median(b, size); math.Abs(x-y) > 0.05*y {
+		return fmt.Errorf("the answers are not alike: %.0f bytes and %.0f", x, y)
+	}
+	return nil
+}
