@@ -50,7 +50,8 @@ bench: build ## Measure the gate against others side by side (10 minutes; ARGS=-
 	@test -x $(CADDY_DIR)/caddy || GOBIN=$(CADDY_DIR) $(GO) install $(CADDY)
 	@mkdir -p build/bench
 	$(GO) build -o build/bench/bench ./cmd/bench
-	build/bench/bench -gate $(BIN) -caddy $(CADDY_DIR)/caddy $(ARGS)
+	$(GO) test -c -o build/bench/line.test ./queue
+	build/bench/bench -gate $(BIN) -line build/bench/line.test -caddy $(CADDY_DIR)/caddy $(ARGS)
 
 bench-line: ## Measure what each call of the line costs Redis, with 10,000 and 2,000,000 waiting
 	@.ci/need redis-server

@@ -17,6 +17,10 @@ import (
 	"github.com/queuegate/queuegate/queue/queuetest"
 )
 
+// lineEnv names another long line, how many calls of each kind, and which kinds, as a
+// pattern.
+const lineEnv = "QUEUEGATE_TEST_LINE"
+
 // BenchmarkLine prints what each kind of script call, at its most expensive, costs
 // Redis with 10,000 and with 2,000,000 waiting: the time its main thread was on a
 // processor, so that neighbours who make it wait do not count. They do count in so
@@ -24,8 +28,16 @@ import (
 // commands in one script, tells how fast the machine was, and the two lines take
 // turns. It needs Linux.
 func BenchmarkLine(b *testing.B) {
-	const calls = 300
-	waiting := []int64{10_000, 2_000_000}
+	calls, waiting, wanted := 300, []int64{10_000, 2_000_000}, regexp.MustCompile("")
+	if words := strings.SplitN(os.Getenv(lineEnv), " ", 3); len(words) == 3 {
+		var err error
+		waiting[1], err = strconv.ParseInt(words[0], 10, 64)
+		require.NoError(b, err)
+		waiting[0] = min(waiting[0], waiting[1])
+		calls, err = strconv.Atoi(words[1])
+		require.NoError(b, err)
+		wanted = regexp.MustCompile(words[2])
+	}
 	lines := make([]*redis.Client, len(waiting))
 	for i, people := range waiting {
 		lines[i] = queuetest.Real(b)
@@ -46,6 +58,9 @@ func BenchmarkLine(b *testing.B) {
 		}
 	}))
 	for _, s := range scenes() {
+		if !wanted.MatchString(s.name) {
+			continue
+		}
 		show(s.name, costs(b, lines, calls, func(i int) (func(), func() error) {
 			r := newCrowdedRoom(b, lines[i], s, waiting[i])
 			prepare := func() {

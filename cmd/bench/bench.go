@@ -32,6 +32,11 @@ func families() []family {
 	return []family{
 		{"pass", (*bench).measurePass},
 		{"status", (*bench).measureStatus},
+		{"join", (*bench).measureJoin},
+		{"page", (*bench).measurePage},
+		{"line", (*bench).measureLine},
+		{"streams", (*bench).measureStreams},
+		{"delay", (*bench).measureDelay},
 	}
 }
 

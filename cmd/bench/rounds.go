@@ -10,6 +10,8 @@ import (
 type side struct {
 	name string
 	load load
+	// call is what a crowd does in this process in place of a load; nil for none.
+	call func(context.Context) error
 	// meter reads a counter that belongs to the side; nil for none.
 	meter func(context.Context) (float64, error)
 }
@@ -42,16 +44,22 @@ func (b *bench) alternate(ctx context.Context, sides []side) ([][]shot, error) {
 
 // fire is one turn of a side.
 func (b *bench) fire(ctx context.Context, s side, turn time.Duration) (shot, error) {
+	began := time.Now()
 	before, err := s.read(ctx)
 	if err != nil {
 		return shot{}, err
 	}
-	got, err := fire(ctx, b.script, s.load, turn)
+	var got shot
+	if s.call != nil {
+		got, err = callMany(ctx, s.call, turn)
+	} else {
+		got, err = fire(ctx, b.script, s.load, turn)
+	}
 	if err != nil {
 		return shot{}, fmt.Errorf("%s: %w", s.name, err)
 	}
 	after, err := s.read(ctx)
-	got.metered = after - before
+	got.metered, got.wall = after-before, time.Since(began).Seconds()
 	return got, err
 }
 

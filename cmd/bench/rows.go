@@ -77,6 +77,22 @@ const (
 	statusEmpty rowID = "status/empty"
 	statusRedis rowID = "status/redis"
 	statusUsual rowID = "status/usual"
+
+	joinHTTP  rowID = "join/http"
+	joinAlone rowID = "join/alone"
+	joinRedis rowID = "join/redis"
+	pageSame  rowID = "page/same"
+
+	lineJoin  rowID = "line/join"
+	lineTouch rowID = "line/status"
+	lineAdmit rowID = "line/admit"
+	lineBytes rowID = "line/bytes"
+
+	streamsSSE    rowID = "streams/sse"
+	streamsWS     rowID = "streams/ws"
+	streamsSSEAll rowID = "streams/sse-all"
+	streamsWSAll  rowID = "streams/ws-all"
+	delayNext     rowID = "delay/next"
 )
 
 // rows are all lines of the table, in its order.
@@ -94,5 +110,18 @@ func rows() []row {
 		{statusEmpty, "status", "poll from far back in line, against an empty handler of net/http that writes the same bytes: requests/s", least(0.80)},
 		{statusRedis, "status", "… Redis commands a poll", most(0, "")},
 		{statusUsual, "status", "… against the usual three Redis commands a poll: requests/s", least(3.5)},
+		{joinHTTP, "join", "join, against the usual four Redis commands a join: requests/s", least(2.8)},
+		{joinAlone, "join", "… without HTTP, in process: joins/s", least(10)},
+		{joinRedis, "join", "… Redis CPU a join", most(0.167, "")},
+		{pageSame, "page", "queue page with its join, against a handler that writes the same bytes: requests/s", least(0.5)},
+		{lineJoin, "line", "Redis CPU of joins, 2,000,000 waiting against 10,000", most(1.5, "")},
+		{lineTouch, "line", "… of signs of life", most(1.5, "")},
+		{lineAdmit, "line", "… of admissions", most(1.5, "")},
+		{lineBytes, "line", "Redis memory of somebody who waits", most(230, "bytes")},
+		{streamsSSE, "streams", "gate memory of an event stream, 15,000 of them", most(6, "KB")},
+		{streamsSSEAll, "streams", "… until all have heard of an update", most(400, "ms")},
+		{streamsWS, "streams", "gate memory of a WebSocket, 15,000 of them", most(20, "KB")},
+		{streamsWSAll, "streams", "… until all have heard of an update", most(400, "ms")},
+		{delayNext, "delay", "a pass is given back until the next in line has theirs on the stream, 99th percentile", most(150, "ms")},
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"net/http"
-	"strconv"
 	"strings"
 
 	"github.com/redis/go-redis/v9"
@@ -26,11 +25,7 @@ func (b *bench) measureStatus(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// Nobody gets in, and nobody who only stands there for the other side's turns counts
-	// as gone.
-	g, err := b.startGate(ctx, gateConfig{
-		shop: shop.url, redis: store, room: "total_active_users: 1\n    queue_all: true\n    presence_window: 10m",
-	})
+	g, err := b.startGate(ctx, gateConfig{shop: shop.url, redis: store, room: waitingRoom})
 	if err != nil {
 		return err
 	}
@@ -57,9 +52,7 @@ func (b *bench) measureStatus(ctx context.Context) error {
 		poll("gate", g.url, statusPath, tickets),
 		poll("three commands", usual.url, "/status", names),
 	}
-	if err := b.pollCommands(ctx, store, sides[1]); err != nil {
-		return err
-	}
+	sides[0].meter, sides[1].meter = store.commands, store.commands
 	shots, err := b.alternate(ctx, sides)
 	if err != nil {
 		return err
@@ -69,6 +62,7 @@ func (b *bench) measureStatus(ctx context.Context) error {
 	}
 	b.noteRate(statusEmpty, shots[1], shots[0])
 	b.noteRate(statusUsual, shots[1], shots[2])
+	b.notePollCommands(shots[1], shots[0])
 	return nil
 }
 
@@ -132,33 +126,18 @@ func (b *bench) farAway(ctx context.Context, url string, people []standing) (fil
 	return file, same, err
 }
 
-// pollCommands counts what polls cost Redis: what it did while they came, less what
-// it did in as long a time without any, for the gate looks at the room twice a second
-// by itself.
-func (b *bench) pollCommands(ctx context.Context, store *store, s side) error {
-	s.meter = store.commands
-	turn := 2 * b.turn
-	before, err := store.commands(ctx)
-	if err != nil {
-		return err
+// notePollCommands tells what polls cost Redis: what it did while they came, less
+// what it did in as long a time while others had their turns, for the gate looks at
+// the room twice a second by itself.
+func (b *bench) notePollCommands(polled, idle []shot) {
+	var commands, polls, without, time, rested float64
+	for i := range polled {
+		commands, polls, time = commands+polled[i].metered, polls+polled[i].requests, time+polled[i].wall
+		without, rested = without+idle[i].metered, rested+idle[i].wall
 	}
-	if !rest(ctx, turn) {
-		return ctx.Err()
-	}
-	after, err := store.commands(ctx)
-	if err != nil {
-		return err
-	}
-	idle := after - before
-	got, err := b.fire(ctx, s, turn)
-	if err != nil {
-		return err
-	}
-	idle *= got.requests / got.rate / turn.Seconds()
-	each := max(0, got.metered-idle) / got.requests
-	b.note(statusRedis, exactly(math.Round(each*100)/100), "%s commands in %.0f polls, %.0f without any",
-		strconv.FormatFloat(got.metered, 'f', -1, 64), got.requests, idle)
-	return nil
+	without *= time / rested
+	each := math.Round(max(0, commands-without)/polls*100) / 100
+	b.note(statusRedis, exactly(each), "%.0f commands and %.0f polls; %.0f commands in the same time without", commands, polls, without)
 }
 
 // alike makes sure that two sides write the same bytes, or nearly: one is no answer

@@ -52,8 +52,20 @@ func (w *wire) close() { _ = w.conn.Close() }
 // ask sends one request without a body and reads the answer. Headers come in pairs;
 // a pair without a value is left out.
 func (w *wire) ask(method, path string, headers ...string) (heard, error) {
-	if err := w.conn.SetDeadline(time.Now().Add(answerPatience)); err != nil {
+	if err := w.send(method, path, headers...); err != nil {
 		return heard{}, err
+	}
+	h, err := w.readHead()
+	if err != nil {
+		return h, err
+	}
+	h.body, err = w.readBody(h)
+	return h, err
+}
+
+func (w *wire) send(method, path string, headers ...string) error {
+	if err := w.conn.SetDeadline(time.Now().Add(answerPatience)); err != nil {
+		return err
 	}
 	w.out = append(w.out[:0], method...)
 	w.out = append(append(append(w.out, ' '), path...), " HTTP/1.1\r\nHost: "...)
@@ -66,13 +78,11 @@ func (w *wire) ask(method, path string, headers ...string) (heard, error) {
 			w.out = append(append(append(append(w.out, "\r\n"...), headers[i]...), ": "...), headers[i+1]...)
 		}
 	}
-	if _, err := w.conn.Write(append(w.out, "\r\n\r\n"...)); err != nil {
-		return heard{}, err
-	}
-	return w.read()
+	_, err := w.conn.Write(append(w.out, "\r\n\r\n"...))
+	return err
 }
 
-func (w *wire) read() (heard, error) {
+func (w *wire) readHead() (heard, error) {
 	w.head = w.head[:0]
 	for {
 		line, err := w.r.ReadSlice('\n')
@@ -92,8 +102,7 @@ func (w *wire) read() (heard, error) {
 	if h.code, err = strconv.Atoi(string(w.head[9:12])); err != nil {
 		return h, fmt.Errorf("not an answer: %q", w.head)
 	}
-	h.body, err = w.readBody(h)
-	return h, err
+	return h, nil
 }
 
 // readBody reads what follows a head.

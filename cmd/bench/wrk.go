@@ -38,6 +38,7 @@ type shot struct {
 	p99      float64 // seconds
 	bytes    float64 // of an answer
 	metered  float64 // what the side's meter moved
+	wall     float64 // seconds between its two readings
 }
 
 // fire runs wrk for the length of a turn. An answer of another kind than is wanted
