@@ -187,12 +187,22 @@ func stripOurs(lines []string) []string {
 func dropOurs(lines []string) []string {
 	var kept []string
 	for _, line := range lines {
-		name, _, _ := strings.Cut(line, "=")
-		if !ourCookie(strings.TrimSpace(name)) {
+		if !ourCookie(cookieName(line)) {
 			kept = append(kept, line)
 		}
 	}
 	return kept
+}
+
+// cookieName is the name that the cookie of a Set-Cookie line has when it comes
+// back: a browser sends one without a name as its value alone, which then reads
+// as a cookie of whatever name it begins with.
+func cookieName(line string) string {
+	name, value, _ := strings.Cut(line, "=")
+	if strings.TrimSpace(name) == "" {
+		name, _, _ = strings.Cut(value, "=")
+	}
+	return strings.TrimSpace(name)
 }
 
 // setsOurs reports whether an answer of the shop sets a cookie under one of the

@@ -169,7 +169,7 @@ func TestShopsCookiesStayInOrderAndOursStayAway(t *testing.T) {
 func TestAnswerOfTheShopKeepsItsCookiesAndLosesOurs(t *testing.T) {
 	b := newBench(t)
 	b.shop.says("HTTP/1.1 200 OK\r\nSet-Cookie: s1=1\r\nSet-Cookie: queuegate_entry_sale=evil\r\nSet-Cookie: s2=2; Path=/x\r\n" +
-		"Set-Cookie: __Host-queuegate_ticket_sale=evil\r\nSet-Cookie: s3=3\r\nX-Queuegate-Command: none\r\nx_queuegate_stock: 3\r\nX-Entry-Token: t\r\n" +
+		"Set-Cookie: __Host-queuegate_ticket_sale=evil\r\nSet-Cookie: =queuegate_entry_sale=evil\r\nSet-Cookie: s3=3\r\nX-Queuegate-Command: none\r\nx_queuegate_stock: 3\r\nX-Entry-Token: t\r\n" +
 		"Cache-Control: public, max-age=600\r\nCDN-Cache-Control: max-age=600\r\nETag: \"e\"\r\nContent-Length: 0\r\n\r\n")
 	open := b.do("GET", "/x", "")
 	require.Equal(t, []string{"s1=1", "s2=2; Path=/x", "s3=3"}, open.Header.Values("Set-Cookie"))
