@@ -190,6 +190,10 @@ func (l *Line) run(ctx context.Context, script script, show shown, args ...any) 
 	return answer, nil
 }
 
+// exact is the greatest whole number that Lua holds exactly: a script tells none
+// beyond it.
+const exact = 1 << 53
+
 // headerLength is how many values answers.lua's header() returns.
 const headerLength = 14
 
@@ -221,7 +225,7 @@ func (f *fields) text() string {
 
 func (f *fields) number() int64 {
 	if f.at < len(f.values) {
-		if n, ok := f.values[f.at].(int64); ok {
+		if n, ok := f.values[f.at].(int64); ok && -exact <= n && n <= exact {
 			f.at++
 			return n
 		}
@@ -231,8 +235,8 @@ func (f *fields) number() int64 {
 		return 0
 	}
 	n, err := strconv.ParseInt(text, 10, 64)
-	if err != nil {
-		f.err = fmt.Errorf("%w: value %d is not a whole number", ErrReply, f.at)
+	if err != nil || n < -exact || exact < n {
+		f.err = fmt.Errorf("%w: value %d is not a whole number that a script can tell", ErrReply, f.at)
 	}
 	return n
 }
@@ -260,7 +264,10 @@ func parseReply(raw []any, id string) (reply, error) {
 		Flow:   float64(f.number()) / 1e6, Thinning: float64(f.number()) / 1e9,
 		Healing: time.Duration(f.number()) * time.Millisecond,
 	}
-	return answer, f.err
+	if f.err != nil {
+		return reply{}, f.err
+	}
+	return answer, nil
 }
 
 // standings reads one standing for each of n visitors.
@@ -299,6 +306,9 @@ func (l *Line) standing(f *fields, room Room) Standing {
 	case Ready, Active:
 		s.Place = f.number()
 		s.Lease = Lease{Place: s.Place, Admission: f.text(), End: f.number(), Started: f.number(), Order: f.text()}
+		if f.err == nil && (s.Place < 1 || s.Lease.Admission == "" || s.Lease.End < 1) {
+			f.err = fmt.Errorf("%w: a pass for nothing", ErrReply)
+		}
 		s.Lease.Until = room.Clock.Add(time.Duration(s.Lease.End-room.Now) * time.Millisecond)
 		s.Poll = l.pollFor(0)
 	case Ended:

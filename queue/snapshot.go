@@ -28,7 +28,7 @@ func (l *Line) keepSnapshot(text string) error {
 	numbers := make([]int64, len(words))
 	for i, word := range words {
 		n, err := strconv.ParseInt(word, 10, 64)
-		if err != nil {
+		if err != nil || n < -exact || exact < n {
 			return fmt.Errorf("%w: snapshot", ErrReply)
 		}
 		numbers[i] = n
