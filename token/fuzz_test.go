@@ -1,6 +1,7 @@
 package token_test
 
 import (
+	"encoding/base64"
 	"strings"
 	"testing"
 	"time"
@@ -21,6 +22,23 @@ func FuzzVerify(f *testing.F) {
 	f.Add(good + "\n")
 	f.Add(strings.Repeat(".", 100))
 	f.Add(good[:len(good)-1] + "B")
+	part := base64.RawURLEncoding.EncodeToString
+	_, signed, _ := strings.Cut(good, ".")
+	claims, mac, _ := strings.Cut(signed, ".")
+	for _, header := range []string{
+		`{"alg":"none","typ":"entry+jwt"}`, `{"alg":"nOnE"}`, `{"alg":"HS512","typ":"JWT"}`, `{"alg":"RS256","kid":"x"}`, `{"alg":"HS256","kid":"../../dev/null"}`,
+		`{"alg":"HS256","crit":["b64"],"b64":false}`, `{"alg":"HS256","jku":"http://127.0.0.1/"}`, `{"alg":["HS256"]}`, `[]`, `{"alg":"HS256","alg":"none"}`,
+	} {
+		f.Add(part([]byte(header)) + "." + claims + "." + mac)
+		f.Add(part([]byte(header)) + "." + claims + ".")
+	}
+	for _, body := range []string{`{"exp":null}`, `{"aud":["sale","drop"]}`, `{"exp":1e400}`, `{"sub":{}}`, `{"exp":-1,"iat":99999999999999999999}`, `null`} {
+		f.Add(strings.Split(good, ".")[0] + "." + part([]byte(body)) + "." + mac)
+	}
+	f.Add(good + "=")
+	f.Add(good + "." + mac)
+	f.Add(strings.Replace(good, ".", ".\n", 1))
+	f.Add("Bearer " + good)
 	f.Fuzz(func(t *testing.T, raw string) {
 		p, err := a.Verify(raw, room)
 		if raw == good {

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"net/http"
 	"net/netip"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/queuegate/queuegate/proxy/clientip"
@@ -151,7 +153,53 @@ func TestProto(t *testing.T) {
 	}
 }
 
+// plainly reads the chain as a person would: from the right over trusted hops, to the
+// first that is not trusted, and no farther than there is sense.
+func plainly(t *testing.T, peer, chain string) netip.Addr {
+	trusted := prefixes(t, "10.0.0.0/8", "fd00::/8")
+	within := func(a netip.Addr) bool {
+		return slices.ContainsFunc(trusted, func(p netip.Prefix) bool { return p.Contains(a) })
+	}
+	ap, err := netip.ParseAddrPort(peer)
+	if err != nil {
+		return netip.Addr{}
+	}
+	client := ap.Addr().WithZone("").Unmap()
+	hops := strings.Split(chain, ",")
+	slices.Reverse(hops)
+	for _, hop := range hops {
+		hop = strings.Trim(hop, " \t")
+		if !within(client) {
+			break
+		}
+		if hop == "" {
+			continue
+		}
+		at, err := netip.ParseAddr(hop)
+		if err != nil {
+			var with netip.AddrPort
+			with, err = netip.ParseAddrPort(hop)
+			at = with.Addr()
+		}
+		if err != nil && strings.HasPrefix(hop, "[") && strings.HasSuffix(hop, "]") {
+			if at, err = netip.ParseAddr(hop[1 : len(hop)-1]); err == nil && !at.Is6() {
+				break
+			}
+		}
+		if err != nil {
+			break
+		}
+		client = at.WithZone("").Unmap()
+	}
+	return client
+}
+
 func FuzzOf(f *testing.F) {
+	f.Add("10.0.0.1:1", "198.51.100.7, 10.0.0.2", "10.0.0.3:443, [fd00::1]:8080")
+	f.Add("10.0.0.1:1", "https", "http, https")
+	f.Add("[fd00::1%eth0]:1", "::ffff:9.9.9.9", "[fd00::2%25x]")
+	f.Add("10.0.0.1:1", "for=9.9.9.9;proto=https", "_hidden, 10.1.1.1")
+	f.Add("@", "127.0.0.1", "")
 	f.Add("198.51.100.7:1", "127.0.0.1", "9.9.9.9")
 	f.Add("10.0.0.1:1", "127.0.0.1, 9.9.9.9", "unknown")
 	f.Add("[::ffff:10.0.0.1]:1", ",,", "[::1]:1")
@@ -160,6 +208,12 @@ func FuzzOf(f *testing.F) {
 		req := request(peer, first, second)
 		got := r.Of(req)
 		require.Equal(t, got.Unmap().WithZone(""), got, "one client has one spelling")
+		require.Equal(t, plainly(t, peer, first+","+second), got)
+		req.Header["X-Forwarded-Proto"] = []string{first, second}
+		proto := r.Proto(req)
+		require.Contains(t, []string{"http", "https"}, proto)
+		require.True(t, proto == "http" || r.PeerTrusted(req), "a stranger's word for https")
+		require.True(t, proto == "http" || strings.HasSuffix(strings.TrimRight(second, " \t"), "https"), "https by another word than the last")
 		if !r.PeerTrusted(req) {
 			require.Equal(t, r.Of(request(peer)), got, "an untrusted peer's header changed the answer")
 			return

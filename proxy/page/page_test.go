@@ -22,7 +22,7 @@ var states = []page.State{
 	page.SoldOut, page.ShopDown, page.NotAccepted, page.Ready, page.Ended, page.Left,
 }
 
-func renderer(t *testing.T, o page.Options) *page.Renderer {
+func renderer(t testing.TB, o page.Options) *page.Renderer {
 	t.Helper()
 	r, err := page.New(o)
 	require.NoError(t, err)
