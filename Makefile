@@ -25,9 +25,10 @@ build: ## Build bin/queuegate: static, no C compiler needed
 run: build ## Gate, small shop and embedded Redis on this machine, e.g. make run ARGS='--crowd 50'
 	$(BIN) demo $(ARGS)
 
+# Four tests of a package at a time, however few the cores: most of them wait for a gate, a Redis or a browser.
 test: ## Run every test; first installs what is missing (Debian, as root) or says what to install
 	@.ci/need gcc redis-server git curl nginx haproxy systemd-analyze prometheus chromium
-	$(GO) test -timeout 10m ./...
+	$(GO) test -timeout 10m -parallel 4 ./...
 
 test-caddy: ## Run the test that needs a real Caddy, which takes minutes to build, once, into your cache
 	@.ci/need gcc redis-server git
@@ -43,7 +44,7 @@ test-shop-servers: ## Run the example shop's tests against a PostgreSQL and a Ra
 
 race: ## Run the tests under the race detector, but for those that mostly drive other programs
 	@.ci/need gcc redis-server git curl nginx haproxy systemd-analyze prometheus chromium
-	CGO_ENABLED=1 $(GO) test -race -timeout 20m -skip 'TestInABrowser|TestEveryMutantIsSeen' ./...
+	CGO_ENABLED=1 $(GO) test -race -timeout 20m -parallel 4 -skip 'TestInABrowser|TestEveryMutantIsSeen' ./...
 
 bench: build ## Measure the gate against others side by side (10 minutes; ARGS=-short: 90 s), build/bench/table.md
 	@.ci/need gcc redis-server git wrk nginx haproxy
