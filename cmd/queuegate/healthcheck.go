@@ -52,8 +52,11 @@ func adminURL(listen string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("admin address %q: want host:port", listen)
 	}
-	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
+	switch ip := net.ParseIP(host); {
+	case host == "", ip != nil && ip.IsUnspecified() && ip.To4() != nil:
 		host = "127.0.0.1"
+	case ip != nil && ip.IsUnspecified(): // it may take IPv6 alone
+		host = "::1"
 	}
 	return "http://" + net.JoinHostPort(host, port), nil
 }

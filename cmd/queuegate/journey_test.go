@@ -1173,6 +1173,23 @@ func TestTerminationServesWhatIsInFlight(t *testing.T) {
 	require.Zero(t, g.exit(t), g.stderr)
 }
 
+// Whoever asks twice does not want to wait for what is in flight.
+func TestASecondSignalEndsTheGateAtOnce(t *testing.T) {
+	t.Parallel()
+	f := startFleet(t, plan{gates: 1, rooms: room("total_active_users: 5"), more: "shutdown: {drain_delay: 80s, grace: 80s}"})
+	g := f.gates[0]
+	require.NoError(t, g.cmd.Process.Signal(syscall.SIGTERM))
+	eventually(t, "it drains", func() bool { return strings.Contains(g.stderr.String(), "draining") })
+	require.NoError(t, g.cmd.Process.Signal(syscall.SIGTERM))
+	select {
+	case <-g.ended:
+	case <-time.After(patience / 2): // the drain alone takes nearly twice as long
+		require.Fail(t, "it still waits")
+	}
+	require.Equal(t, 1, g.cmd.ProcessState.ExitCode())
+	require.Contains(t, g.stderr.String(), "ended by a second signal (terminated)")
+}
+
 func TestInterruptEndsTheDemonstration(t *testing.T) {
 	t.Parallel()
 	p := run(t, nil, "demo", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--crowd", "5")

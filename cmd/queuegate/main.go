@@ -40,12 +40,27 @@ type usageError struct{ error }
 func (e usageError) Unwrap() error { return e.error }
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := untilSignalled()
 	code := run(ctx, os.Args[1:], process{
 		environ: os.Environ(), stdin: os.Stdin, terminal: isTerminal(os.Stdin), stdout: os.Stdout, stderr: os.Stderr, hangups: hangups,
 	})
 	stop()
 	os.Exit(code)
+}
+
+// untilSignalled ends with the first interrupt or SIGTERM. The second ends the process
+// at once, whatever is in flight: somebody does not want to wait.
+func untilSignalled() (context.Context, context.CancelFunc) {
+	ctx, stop := context.WithCancel(context.Background())
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		<-signals
+		stop()
+		fmt.Fprintf(os.Stderr, "queuegate: ended by a second signal (%v), with what was in flight\n", <-signals)
+		os.Exit(exitRuntime)
+	}()
+	return ctx, stop
 }
 
 // hangups are the hangups from now on. One that is still to be dealt with stands for
