@@ -173,7 +173,7 @@ func (b *fuzzed) check(t *testing.T, method, target, head, body string, trusted 
 	}
 }
 
-var oursFolded = regexp.MustCompile(`^(x-queuegate-.*|x-entry-token|x-queue-ticket|http2-settings|x-original-.*(url|uri|path|method|host)|x-rewrite-.*|x-http-method.*|x-forwarded-(uri|url|prefix|path|method))$`)
+var oursFolded = regexp.MustCompile(`^(x-queuegate-.*|x-entry-token|x-queue-ticket|http2-settings|x-original-(url|uri|path|method|host)|x-rewrite-(url|uri|path)|x-(http-)?method(-override)?|x-forwarded-(uri|url|prefix|path|method))$`)
 
 // requireHarmless fails when the shop was sent what only somebody with a pass may
 // send, or what a client may not write.
