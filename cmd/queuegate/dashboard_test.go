@@ -272,7 +272,7 @@ func anHour(t *testing.T, rdb *redis.Client, slots, rate int) {
 
 func dashboardTellsTrouble(t *testing.T, b *chromium) {
 	f := startFleet(t, plan{gates: 2, timeout: "2s", rooms: room("total_active_users: 2, new_users_per_minute: 600, max_waiting: 3, presence_window: 5m, claim_window: 5m") +
-		"  - {name: tickets, protect: [{paths: [/tickets]}], total_active_users: 5}\n"})
+		"  - {name: tickets, protect: [{paths: [/tickets]}], total_active_users: 5, shadow: true}\n"})
 	one, two := f.gates[0], f.gates[1]
 	v := b.visitor(t)
 	v.open(one.admin + "/")
@@ -281,6 +281,8 @@ func dashboardTellsTrouble(t *testing.T, b *chromium) {
 	v.asksForTheHourAtOnce()
 	v.click("#rooms button:nth-child(2)")
 	v.await("the other room", inRoom("#name", "tickets"))
+	v.await("it diverts nobody, and says so", inRoom("#state", "open, in shadow"))
+	v.banner("tickets: The room is in shadow")
 	v.click("#rooms button:nth-child(1)")
 	v.await("the first room again, and a text in one piece", inRoom("#name", "checkout")+` && /^(0 away, place kept; )?full at 3$/.test(document.querySelector("#t-away").textContent)`)
 	v.shoot("dashboard-idle")

@@ -35,6 +35,7 @@ func newDesk(t *testing.T, token string) *desk {
 	require.NoError(t, line.Configure(t.Context()))
 	server := httptest.NewServer(admin.New(admin.Options{Token: token, Rooms: []admin.Room{
 		{Name: "checkout", Method: "fifo", Line: line}, {Name: "off", Method: "fifo", Suspended: true},
+		{Name: "tried", Method: "fifo", Line: line, Shadow: true},
 	}}))
 	t.Cleanup(server.Close)
 	return &desk{t: t, line: line, url: server.URL, p: process{environ: []string{
@@ -69,6 +70,9 @@ func TestOperatingARoomFromTheCommandLine(t *testing.T) {
 	require.Contains(t, out, "ROOM STATE WAITING ACTIVE LIMIT PER MINUTE ADMITTED/MIN WAIT REDIS")
 	require.Contains(t, out, "checkout open 0 0 2 600 - - up")
 	require.Contains(t, out, "off suspended - - - - - - -")
+	require.Contains(t, out, "tried open (shadow) 0 0 2 600 - - up")
+	require.Contains(t, d.ok("show tried"), "In shadow: it decides and counts, and everybody passes.")
+	require.NotContains(t, d.ok("show checkout"), "shadow")
 
 	out = words(d.ok("pause checkout"))
 	require.Contains(t, out, "checkout (fifo): paused")

@@ -77,6 +77,9 @@ func printRooms(out io.Writer, rooms []admin.RoomView) {
 		if s, ok := r.Settings[queue.SettingState]; ok {
 			state = live(s)
 		}
+		if r.Shadow {
+			state += " (shadow)"
+		}
 		row := []string{
 			r.Room, state, orDash(r.Waiting), orDash(r.Active), live(r.Settings[queue.SettingSlots]), live(r.Settings[queue.SettingPerMinute]),
 			orDash(r.Admissions), wait(r.Wait), redisWord(r.RedisUp),
@@ -96,6 +99,9 @@ func printRooms(out io.Writer, rooms []admin.RoomView) {
 
 func printRoom(out io.Writer, r admin.RoomView) {
 	fmt.Fprintf(out, "%s (%s): %s\n", r.Room, r.QueueingMethod, r.State)
+	if r.Shadow {
+		fmt.Fprintln(out, "In shadow: it decides and counts, and everybody passes.")
+	}
 	if r.Settings == nil {
 		fmt.Fprintln(out, "Everybody passes by the file: no line, no values.")
 		return

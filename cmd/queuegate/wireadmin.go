@@ -23,7 +23,7 @@ func adminOptions(c *config.Config, parts *built, log *slog.Logger) (admin.Optio
 		Metrics: parts.metrics.Handler(), ShopRefuses: parts.gate.ShopRefuses,
 	}
 	for _, r := range c.Rooms {
-		room := admin.Room{Name: r.Name, Method: r.QueueingMethod, Suspended: r.Suspended, MaxWaiting: maxWaiting(c, r)}
+		room := admin.Room{Name: r.Name, Method: r.QueueingMethod, Suspended: r.Suspended, Shadow: r.Shadow, MaxWaiting: maxWaiting(c, r)}
 		if line := parts.lineOf(r.Name); line != nil {
 			room.Line = line
 		}

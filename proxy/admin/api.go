@@ -36,7 +36,9 @@ type Room struct {
 	Name      string
 	Method    string // queueing_method
 	Suspended bool
-	Line      Line // nil where everybody passes
+	// Shadow: by this gate's file the room decides and counts, and diverts nobody.
+	Shadow bool
+	Line   Line // nil where everybody passes
 	// MaxWaiting is beyond how many people in line newcomers get no place; 0: none.
 	MaxWaiting int64
 }

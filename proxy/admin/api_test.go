@@ -39,7 +39,7 @@ func newDesk(t *testing.T, contract *openapitest.Contract, change ...func(*admin
 	d := &desk{t: t, contract: contract, line: line, log: &strings.Builder{}}
 	o := admin.Options{Log: slog.New(slog.NewTextHandler(d.log, nil)), Rooms: []admin.Room{
 		{Name: "checkout", Method: "fifo", Line: line}, {Name: "off", Method: "random", Suspended: true},
-		{Name: "through", Method: "passthrough"}, {Name: "turned-away", Method: "reject", Line: line},
+		{Name: "through", Method: "passthrough"}, {Name: "turned-away", Method: "reject", Line: line, Shadow: true},
 	}}
 	for _, f := range change {
 		f(&o)
@@ -143,6 +143,8 @@ func describedValues(t *testing.T, c *openapitest.Contract) {
 	require.Equal(t, "suspended", list.Rooms[1].State)
 	require.Nil(t, list.Rooms[1].Settings)
 	require.Equal(t, "open", list.Rooms[2].State)
+	require.True(t, list.Rooms[3].Shadow)
+	require.False(t, list.Rooms[0].Shadow)
 
 	var room admin.RoomView
 	d.ok(&room, "PATCH", "/rooms/checkout", `{"state":"paused","total_active_users":5,"new_users_per_minute":60,"burst":2,

@@ -20,8 +20,10 @@ type RoomView struct {
 	QueueingMethod string `json:"queueing_method"` // fifo, random, reject, passthrough
 	// State is that in force, or suspended where the file says so: such a room, and one that
 	// lets everybody through, has no line, no settings and no numbers.
-	State   string `json:"state"`
-	RedisUp bool   `json:"redis_up"`
+	State string `json:"state"`
+	// Shadow: the room decides and counts, and the gate that was asked diverts nobody.
+	Shadow  bool `json:"shadow"`
+	RedisUp bool `json:"redis_up"`
 	// AsOf is when Redis told the numbers, by its TIME; nil before it answered for the
 	// first time.
 	AsOf *time.Time `json:"as_of"`
@@ -138,7 +140,7 @@ func value(name queue.Setting, of string) any {
 
 // view shows a room.
 func (a *api) view(rm Room, history bool) RoomView {
-	v := RoomView{Room: rm.Name, QueueingMethod: rm.Method, ShopRefuses: a.refuses(rm.Name)}
+	v := RoomView{Room: rm.Name, QueueingMethod: rm.Method, Shadow: rm.Shadow, ShopRefuses: a.refuses(rm.Name)}
 	if rm.MaxWaiting > 0 {
 		v.MaxWaiting = &rm.MaxWaiting
 	}

@@ -85,7 +85,7 @@ function show() {
   showRooms();
   text($("name"), v.room);
   document.title = (hasLine ? count(v.waiting) + " waiting, " : "") + v.room + " – queuegate";
-  text($("state"), states[v.state] || v.state);
+  text($("state"), (states[v.state] || v.state) + (v.shadow ? ", in shadow" : ""));
   $("state").dataset.state = v.state;
   text($("as-of"), (seen.stale || down ? "not live: of " : "of ") + timeOf(seen.stale ? seen.answered : v.as_of) + ", " + v.queueing_method);
   $("no-line").hidden = hasLine;

@@ -102,6 +102,7 @@ function troubles(seen) {
   for (const v of seen.rooms) {
     const room = seen.rooms.length > 1 ? v.room + ": " : "";
     const s = v.settings && v.settings.state;
+    if (v.shadow) say("warn", room + "The room is in shadow: it decides and counts, and everybody passes.");
     if (!v.redis_up) say("critical", room + "Redis does not answer. Numbers are of " + timeOf(v.as_of) + "; who is inside goes on, who waits keeps the place, newcomers get none.");
     if (v.shop_refuses) say("critical", room + "The shop takes no connections: nobody new is let in until it does.");
     if (v.healing_seconds > 0) say("critical", room + "Redis lost its history: nobody is let in while it is brought back, less than half a minute.");
