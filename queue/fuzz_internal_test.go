@@ -112,15 +112,42 @@ func requireSense(t *testing.T, s Standing) {
 	}
 }
 
+const fuzzedControls = `{"version":3,"file":{"state":"open","total_active_users":"200","new_users_per_minute":"0","burst":"0","session_duration":"5m0s","session_max":"2h0m0s","disable_session_renewal":"false","message":""},"live":{"state":{"value":"paused","by":"ann","at":"2026-11-30T00:00:00Z"}}}`
+
+// A gate of a later version may have set what this one does not know.
+func TestLiveValuesThatCannotBeReadLeaveTheFilesInForce(t *testing.T) {
+	for _, live := range []string{
+		`"state":{"value":"of a later version"}`, `"session_duration":{"value":"soon"}`, `"session_duration":{"value":"0s"}`, `"total_active_users":{"value":"-1"}`,
+		`"new_users_per_minute":{"value":"many"}`, `"disable_session_renewal":{"value":"perhaps"}`, `"message":{"value":"\u0000"}`, `"of_a_later_version":{"value":"1"}`,
+	} {
+		record := strings.Replace(fuzzedControls, `"state":{"value":"paused","by":"ann","at":"2026-11-30T00:00:00Z"}`, live, 1)
+		require.NotEqual(t, fuzzedControls, record)
+		c, err := parseControls(record)
+		require.NoError(t, err)
+		in, err := c.inForce()
+		require.NoError(t, err)
+		require.Equal(t, Settings{State: Open, Limits: Limits{Slots: 200}, Session: 5 * time.Minute, SessionMax: 2 * time.Hour}, in, live)
+		_, err = c.with(Change{By: "ben", Set: map[Setting]string{SettingSlots: "-2"}}, time.Now())
+		require.ErrorIs(t, err, ErrSetting, "who sets one is still told")
+	}
+	c, err := parseControls(`{"live":{"message":{"value":"x"}}}`)
+	require.NoError(t, err)
+	_, err = c.inForce()
+	require.Error(t, err, "a record without a file's values is refused, and nothing falls over")
+}
+
 // FuzzRecords: the texts that the scripts keep in Redis are read whole or not at all,
 // and what is read says the same when it is written again.
 func FuzzRecords(f *testing.F) {
 	f.Add("1000 5 10 0 20 3 15 2", "1 359 1796000000123 7 3 open 0 12 1 2 200 3000 1 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 3:4 67:1", "12 consumed adm",
-		`{"version":3,"file":{"state":"open","total_active_users":"200","new_users_per_minute":"0","burst":"0","session_duration":"5m0s","session_max":"2h0m0s","disable_session_renewal":"false","message":""},"live":{"state":{"value":"paused","by":"ann","at":"2026-11-30T00:00:00Z"}}}`)
+		fuzzedControls)
 	f.Add("1 2", "2 new form", "x", "{}")
 	f.Add("1 2 3", "1", "9007199254740993 left -", `{"version":-1,"file":{"burst":"-1"},"live":{"burst":{"value":"9223372036854775807"}}}`)
 	f.Add("1 2 3 9223372036854775807 4 -9223372036854775808", "1 0 0 0 0 - 0", "1 a b c", "null")
 	l := fuzzedLine(f)
+	f.Add("0", "", "0", `{"live":{"":{}}}`)
+	f.Add("0", "", "0", strings.Replace(fuzzedControls, "paused", "of a later version", 1))
+	f.Add("0", "", "0", strings.Replace(fuzzedControls, `"state":{"value":"paused"`, `"session_duration":{"value":"0s"`, 1))
 	f.Fuzz(func(t *testing.T, snap, point, over, controls string) {
 		l.snapshot.Store(nil)
 		if err := l.keepSnapshot(snap); err != nil {

@@ -92,7 +92,7 @@ func (v values) settings() (Settings, error) {
 	if states := RoomStates(); !slices.Contains(states, s.State) {
 		r.fail(SettingState, "must be one of %v (got %q)", states, s.State)
 	}
-	if !utf8.ValidString(s.Message) || utf8.RuneCountInString(s.Message) > 500 || strings.ContainsFunc(s.Message, unshowable) {
+	if !showable(s.Message) {
 		r.fail(SettingMessage, "must be UTF-8 of at most 500 characters without control characters")
 	}
 	l := s.Limits
@@ -102,13 +102,21 @@ func (v values) settings() (Settings, error) {
 	if l.Burst > l.PerMinute || l.Burst == 0 && l.PerMinute > 0 {
 		r.fail(SettingBurst, "must be from 1 to %s (%d)", SettingPerMinute, l.PerMinute)
 	}
-	if s.Session < 100*time.Millisecond {
+	if s.Session < shortestSession {
 		r.fail(SettingSession, "must be at least 100ms")
 	}
 	if s.SessionMax > 0 && s.SessionMax < s.Session {
 		r.fail(SettingSessionMax, "must not be below %s (%v), or 0s for none", SettingSession, s.Session)
 	}
 	return s, errors.Join(r.errs...)
+}
+
+// shortestSession is the least session_duration that a room can have.
+const shortestSession = 100 * time.Millisecond
+
+// showable tells whether a message can be shown to those who wait.
+func showable(message string) bool {
+	return utf8.ValidString(message) && utf8.RuneCountInString(message) <= 500 && !strings.ContainsFunc(message, unshowable)
 }
 
 func unshowable(r rune) bool {
@@ -160,7 +168,8 @@ func (r *reader) truth(name Setting) bool {
 // asked are the values of a room: the live ones before those of the file. A rate
 // that was changed alone brings its own burst, one second's worth.
 func (c Controls) asked() values {
-	in := maps.Clone(c.File)
+	in := values{}
+	maps.Copy(in, c.File)
 	for name, live := range c.Live {
 		in[name] = live.Value
 	}
@@ -173,11 +182,36 @@ func (c Controls) asked() values {
 	return in
 }
 
+// readable is c without the live values that this program cannot read: a gate of
+// another version may have set them, and the file's count here.
+func (c Controls) readable() Controls {
+	c.Live = maps.Clone(c.Live)
+	maps.DeleteFunc(c.Live, func(name Setting, live Live) bool {
+		r := reader{values: values{name: live.Value}}
+		switch name {
+		case SettingState:
+			return !slices.Contains(RoomStates(), RoomState(live.Value))
+		case SettingSlots, SettingPerMinute, SettingBurst, SettingStock:
+			r.count(name)
+		case SettingSession:
+			return r.duration(name) < shortestSession
+		case SettingSessionMax:
+			r.duration(name)
+		case SettingDisableRenewal:
+			r.truth(name)
+		default:
+			return name != SettingMessage || !showable(live.Value)
+		}
+		return len(r.errs) > 0
+	})
+	return c
+}
+
 // inForce are the settings that go by what is asked. A file that was changed under
 // live values may leave them contradicting each other: what is asked is bent then,
 // never refused, for a room must go on.
 func (c Controls) inForce() (Settings, error) {
-	in, _ := values(c.asked()).settings()
+	in, _ := c.readable().asked().settings()
 	file, err := values(c.File).settings()
 	if in.Limits.Slots == 0 && in.Limits.PerMinute == 0 {
 		in.Limits = file.Limits
