@@ -32,6 +32,28 @@ func BenchmarkVerify(b *testing.B) {
 	}
 }
 
+// BenchmarkTicket: every poll opens one; one is sealed when what it says has changed.
+func BenchmarkTicket(b *testing.B) {
+	tickets, err := token.NewTickets([]byte(secret), "bench")
+	require.NoError(b, err)
+	k := token.Ticket{Visitor: token.NewVisitor(), Place: 1 << 50, Generation: 1 << 49, Epoch: 1, Seen: 1 << 40, Due: 1 << 40, Ahead: 40_000, First: 50_000}
+	raw := tickets.Seal(room, k)
+	b.Run("open", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if _, err := tickets.Open(room, raw); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("seal", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			tickets.Seal(room, k)
+		}
+	})
+}
+
 // BenchmarkVerifyCrowded: all goroutines at one cache, with a thousand passes.
 func BenchmarkVerifyCrowded(b *testing.B) {
 	a := authority(b, token.Options{Secret: secret})

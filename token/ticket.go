@@ -6,10 +6,13 @@ import (
 	"crypto/hkdf"
 	"crypto/hmac"
 	"crypto/sha256"
+	"crypto/subtle"
 	"encoding/base64"
 	"encoding/binary"
 	"fmt"
+	"hash"
 	"io"
+	"sync"
 	"time"
 )
 
@@ -63,8 +66,17 @@ type Ticket struct {
 // in RFC 5297: the MAC of the content is also the start of the key stream, so the same
 // content gives the same ticket, and no counter or random number can ever repeat.
 type Tickets struct {
-	key   []byte       // of the MAC
+	seals sync.Pool    // of *seal
 	block cipher.Block // of the key stream
+}
+
+// seal is what it takes to seal or open one ticket, used again for others: an HMAC made
+// anew hashes its key each time, and cipher.NewCTR copies the one of the stream.
+type seal struct {
+	mac             hash.Hash
+	room            []byte
+	sum             [sha256.Size]byte
+	counter, stream [aes.BlockSize]byte
 }
 
 // NewTickets returns the Tickets of an installation with an identity secret of at least
@@ -83,7 +95,10 @@ func NewTickets(identitySecret []byte, installation string) (*Tickets, error) {
 	if err != nil {
 		return nil, fmt.Errorf("token: ticket key: %w", err)
 	}
-	return &Tickets{key: key[:32], block: block}, nil
+	return &Tickets{
+		seals: sync.Pool{New: func() any { return &seal{mac: hmac.New(sha256.New, key[:32])} }},
+		block: block,
+	}, nil
 }
 
 // Format prints the name of the type and no key, whatever the verb.
@@ -112,9 +127,11 @@ func (t *Tickets) Seal(room string, k Ticket) string {
 	}
 	b = append(b, k.Return...)
 	body := b[ticketHead:]
-	mac := t.mac(room, body)
+	s := t.seals.Get().(*seal)
+	defer t.seals.Put(s)
+	mac := s.macOf(room, body)
 	copy(b[1:], mac)
-	cipher.NewCTR(t.block, mac).XORKeyStream(body, body)
+	s.crypt(t.block, mac, body)
 	return base64.RawURLEncoding.EncodeToString(b)
 }
 
@@ -130,8 +147,10 @@ func (t *Tickets) Open(room, raw string) (Ticket, error) {
 		return Ticket{}, fmt.Errorf("%w: not a ticket of version %d", ErrMalformed, ticketVersion)
 	}
 	mac, body := b[1:ticketHead], b[ticketHead:]
-	cipher.NewCTR(t.block, mac).XORKeyStream(body, body)
-	if !hmac.Equal(t.mac(room, body), mac) {
+	s := t.seals.Get().(*seal)
+	defer t.seals.Put(s)
+	s.crypt(t.block, mac, body)
+	if !hmac.Equal(s.macOf(room, body), mac) {
 		return Ticket{}, fmt.Errorf("%w: ticket", ErrSignature)
 	}
 	return decodeTicket(body)
@@ -145,20 +164,21 @@ func decodeTicket(body []byte) (Ticket, error) {
 		return Ticket{}, fmt.Errorf("%w: flags of ticket", ErrMalformed)
 	}
 	k := Ticket{Visitor: string(body[1 : 1+visitorSize]), Named: flags&ticketNamed != 0}
-	var joined int64
-	numbers := []*int64{&k.Place, &k.Generation, &k.Epoch, &joined, &k.Seen, &k.Due, &k.Ahead}
+	var numbers [8]int64 // First is the last, and may be missing
+	given := len(numbers) - 1
 	if flags&ticketFirst != 0 {
-		numbers = append(numbers, &k.First)
+		given++
 	}
-	for _, to := range numbers {
+	for i := range given {
 		n, size := binary.Uvarint(rest)
 		if size <= 0 || n > maxInteger {
 			return Ticket{}, fmt.Errorf("%w: number in ticket", ErrMalformed)
 		}
-		*to, rest = int64(n), rest[size:]
+		numbers[i], rest = int64(n), rest[size:]
 	}
-	k.Ahead--
-	if joined != 0 {
+	k.Place, k.Generation, k.Epoch, k.Seen, k.Due = numbers[0], numbers[1], numbers[2], numbers[4], numbers[5]
+	k.Ahead, k.First = numbers[6]-1, numbers[7]
+	if joined := numbers[3]; joined != 0 {
 		k.Joined = time.UnixMilli(joined).UTC()
 	}
 	k.Return = string(rest)
@@ -168,14 +188,28 @@ func decodeTicket(body []byte) (Ticket, error) {
 	return k, nil
 }
 
-// mac is the MAC of a ticket's content in a room. The length of the room comes first, so
-// that no room's name can reach into the content.
-func (t *Tickets) mac(room string, body []byte) []byte {
-	h := hmac.New(sha256.New, t.key)
-	h.Write(binary.AppendUvarint(make([]byte, 0, 64), uint64(len(room))))
-	h.Write([]byte(room))
-	h.Write(body)
-	return h.Sum(nil)[:ticketMAC]
+// crypt is cipher.NewCTR(block, start).XORKeyStream(body, body).
+func (s *seal) crypt(block cipher.Block, start, body []byte) {
+	copy(s.counter[:], start)
+	for len(body) > 0 {
+		block.Encrypt(s.stream[:], s.counter[:])
+		body = body[subtle.XORBytes(body, body, s.stream[:]):]
+		for i := len(s.counter) - 1; i >= 0; i-- {
+			if s.counter[i]++; s.counter[i] != 0 {
+				break
+			}
+		}
+	}
+}
+
+// macOf is the MAC of a ticket's content in a room. The length of the room comes first, so
+// that no room's name can reach into the content. It is good until the next call.
+func (s *seal) macOf(room string, body []byte) []byte {
+	s.mac.Reset()
+	s.room = append(binary.AppendUvarint(s.room[:0], uint64(len(room))), room...)
+	s.mac.Write(s.room)
+	s.mac.Write(body)
+	return s.mac.Sum(s.sum[:0])[:ticketMAC]
 }
 
 // joined is Joined in milliseconds, 0 when there is none.
