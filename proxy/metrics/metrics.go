@@ -74,7 +74,29 @@ type Metrics struct {
 	redisErrors  *prometheus.CounterVec
 	reloaded     prometheus.Gauge
 	reloadedAt   prometheus.Gauge
+
+	// What nearly every request counts.
+	asked   *children[outcome, prometheus.Counter]
+	took    *children[served, prometheus.Observer]
+	shopped *children[answered, prometheus.Observer]
 }
+
+// The labels of requests, duration and shopDuration.
+type (
+	outcome struct {
+		room     string
+		decision proxy.Outcome
+		reason   proxy.Reason
+	}
+	served struct {
+		room     string
+		decision proxy.Outcome
+	}
+	answered struct {
+		room  string
+		class int // 2 of 204
+	}
+)
 
 // Described is one metric as the documentation lists it.
 type Described struct {
@@ -91,6 +113,15 @@ func New(o Options) (*Metrics, error) {
 	m.requests = m.counter("queuegate_requests_total", "Requests by what became of them and why; rooms of unprotected requests are empty.", "room", "decision", "reason")
 	m.duration = m.histogram("queuegate_request_duration_seconds", "Time until the answer was sent; streams and tunnels are not in it.", fast(), "room", "decision")
 	m.shopDuration = m.histogram("queuegate_upstream_request_duration_seconds", "Time until the shop began its answer.", fast(), "room", "code_class")
+	m.asked = newChildren(func(k outcome) prometheus.Counter {
+		return m.requests.WithLabelValues(k.room, string(k.decision), string(k.reason))
+	})
+	m.took = newChildren(func(k served) prometheus.Observer {
+		return m.duration.WithLabelValues(k.room, string(k.decision))
+	})
+	m.shopped = newChildren(func(k answered) prometheus.Observer {
+		return m.shopDuration.WithLabelValues(k.room, strconv.Itoa(k.class)+"xx")
+	})
 	m.shopErrors = m.counter("queuegate_upstream_errors_total", "Requests that the shop failed: timeout, unreachable, or an answer that broke off.", "room", "kind")
 	m.failPolicy = m.counter("queuegate_fail_policy_total", "Requests decided without Redis, by what on_redis_error made of them.", "room", "action")
 	m.issued = m.counter("queuegate_tokens_issued_total", "Passes handed out, renewed ones included.", "room")
@@ -201,12 +232,12 @@ func (m *Metrics) Observe(o proxy.Observation) {
 		m.wait.WithLabelValues(o.Room).Observe(o.Waited.Seconds())
 		return
 	}
-	m.requests.WithLabelValues(o.Room, string(o.Outcome), string(o.Reason)).Inc()
+	m.asked.of(outcome{o.Room, o.Outcome, o.Reason}).Inc()
 	if !o.Lasting {
-		m.duration.WithLabelValues(o.Room, string(o.Outcome)).Observe(o.Took.Seconds())
+		m.took.of(served{o.Room, o.Outcome}).Observe(o.Took.Seconds())
 	}
 	if o.Shop.Status != 0 {
-		m.shopDuration.WithLabelValues(o.Room, class(o.Shop.Status)).Observe(o.Shop.Took.Seconds())
+		m.shopped.of(answered{o.Room, o.Shop.Status / 100}).Observe(o.Shop.Took.Seconds())
 	}
 	if o.Shop.Failure != "" {
 		m.shopErrors.WithLabelValues(o.Room, string(o.Shop.Failure)).Inc()
@@ -227,9 +258,6 @@ func (m *Metrics) Observe(o proxy.Observation) {
 		m.wait.WithLabelValues(o.Room).Observe(o.Waited.Seconds())
 	}
 }
-
-// class is 2xx of 204.
-func class(status int) string { return strconv.Itoa(status/100) + "xx" }
 
 // policy is what on_redis_error made of a request, empty for one that Redis decided.
 func policy(r proxy.Reason) string {

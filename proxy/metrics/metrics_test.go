@@ -30,7 +30,7 @@ func (r *room) Up() bool                                   { return r.err == nil
 func (r *room) MaxWaiting() int64                          { return 9000 }
 func (r *room) Tally(context.Context) (queue.Tally, error) { return r.tally, r.err }
 
-func newMetrics(t *testing.T, rooms ...metrics.Room) *metrics.Metrics {
+func newMetrics(t testing.TB, rooms ...metrics.Room) *metrics.Metrics {
 	t.Helper()
 	m, err := metrics.New(metrics.Options{Version: "1.2.3"})
 	require.NoError(t, err)
