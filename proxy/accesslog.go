@@ -1,23 +1,16 @@
 package proxy
 
 import (
-	"bufio"
 	"context"
-	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
-	"io"
 	"log"
 	"log/slog"
-	"net"
-	"net/http"
 	"strings"
 	"time"
 	"unicode"
 	"unicode/utf8"
-
-	"github.com/felixge/httpsnoop"
 
 	"github.com/queuegate/queuegate/queue"
 )
@@ -64,86 +57,12 @@ type record struct {
 	giveUp   func()
 }
 
-func newRecord(start time.Time) *record { return &record{id: rand.Text(), start: start} }
-
-// watch returns w with eyes for status and length; it keeps what else w can do.
-// What a 1xx answer of the shop says to the gate is removed here, for the
-// reverse proxy passes these on by itself.
-func (rec *record) watch(w http.ResponseWriter) http.ResponseWriter {
-	return httpsnoop.Wrap(w, httpsnoop.Hooks{
-		WriteHeader: func(next httpsnoop.WriteHeaderFunc) httpsnoop.WriteHeaderFunc {
-			return func(code int) {
-				switch {
-				case code >= 200 || code == http.StatusSwitchingProtocols:
-					if rec.status == 0 {
-						rec.status = code
-					}
-					if rec.last { // set late: a 1xx answer before clears all headers
-						w.Header().Set("Connection", "close")
-					}
-				case !rec.inform():
-					return
-				default:
-					scrubAnswer(w.Header())
-				}
-				next(code)
-			}
-		},
-		Write: func(next httpsnoop.WriteFunc) httpsnoop.WriteFunc {
-			return func(b []byte) (int, error) {
-				n, err := next(b)
-				rec.wrote(int64(n))
-				return n, err
-			}
-		},
-		ReadFrom: func(next httpsnoop.ReadFromFunc) httpsnoop.ReadFromFunc {
-			return func(src io.Reader) (int64, error) {
-				n, err := next(src)
-				rec.wrote(n)
-				return n, err
-			}
-		},
-		WriteString: func(next httpsnoop.WriteStringFunc) httpsnoop.WriteStringFunc {
-			return func(s string) (int, error) {
-				n, err := next(s)
-				rec.wrote(int64(n))
-				return n, err
-			}
-		},
-		Hijack: func(next httpsnoop.HijackFunc) httpsnoop.HijackFunc {
-			return func() (net.Conn, *bufio.ReadWriter, error) {
-				conn, rw, err := next()
-				if err == nil {
-					rec.status = http.StatusSwitchingProtocols
-				}
-				return conn, rw, err
-			}
-		},
-	})
-}
-
-// inform counts a 1xx answer and reports whether it is passed on.
-func (rec *record) inform() bool {
-	rec.informed++
-	if rec.informed == informedMost+1 && rec.giveUp != nil {
-		rec.giveUp()
-	}
-	return rec.informed <= informedMost
-}
-
-func (rec *record) wrote(n int64) {
-	if rec.status == 0 {
-		rec.status = http.StatusOK
-	}
-	rec.bytes += n
-}
-
 // level is that of the request in the access log. What repeats by itself while people
 // wait is for those who look closely: a hundred thousand of them poll ten thousand
 // times a second. Whoever gets a place or a pass, is refused, or goes to the shop is
 // told of; Redis away is logged once, and not for everybody who waits.
 func (x *exchange) level() slog.Level {
-	rec := x.record
+	rec := &x.record
 	again := false
 	switch d := rec.decision; d.Reason {
 	case ReasonStatus, ReasonWaiting, ReasonStream, ReasonTooFast, ReasonPreflight:
@@ -161,7 +80,7 @@ func (x *exchange) level() slog.Level {
 
 // writeRecord writes the access record.
 func (x *exchange) writeRecord() {
-	rec, level := x.record, x.level()
+	rec, level := &x.record, x.level()
 	if !x.g.log.Enabled(x.r.Context(), level) {
 		return
 	}

@@ -233,7 +233,11 @@ func (x *exchange) here() string {
 
 // document answers with d and what the room has to tell everybody.
 func (x *exchange) document(status int, d statusDoc) {
-	x.json(status, "application/json", x.room.tells(d))
+	d = x.room.tells(d)
+	body := x.g.bodies.Get().(*[]byte)
+	defer x.g.bodies.Put(body)
+	*body = append(d.appendJSON((*body)[:0]), '\n')
+	x.send(status, "application/json", *body)
 }
 
 // problem answers with p.

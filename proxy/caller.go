@@ -63,6 +63,9 @@ func callerOf(r *http.Request) caller {
 // mean the same.
 func isPrefetch(h http.Header) bool {
 	for _, name := range []string{"Sec-Purpose", "Purpose", "X-Purpose", "X-Moz"} {
+		if _, any := h[name]; !any {
+			continue
+		}
 		v := strings.ToLower(h.Get(name))
 		if strings.Contains(v, "prefetch") || strings.Contains(v, "preview") || strings.Contains(v, "prerender") {
 			return true

@@ -139,6 +139,9 @@ func (b baker) clear(r *http.Request, kind string, at site) []*http.Cookie {
 // read returns what the request brought under kind in either spelling, at most
 // maxTwins values.
 func (b baker) read(r *http.Request, kind string) []string {
+	if _, any := r.Header["Cookie"]; !any { // apps and scripts bring theirs in a header
+		return nil
+	}
 	var values []string
 	for _, name := range []string{hostPrefix + kind + b.room, kind + b.room} {
 		for _, c := range r.CookiesNamed(name) {

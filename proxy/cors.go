@@ -52,7 +52,7 @@ func (x *exchange) answersPreflight(choices []endpoint) bool {
 	h.Set("Access-Control-Allow-Headers", takenHeaders)
 	h.Set("Access-Control-Max-Age", preflightMemory)
 	x.share(h)
-	ownHeaders(h)
+	x.lines.ownHeaders(h)
 	x.w.WriteHeader(http.StatusNoContent)
 	return true
 }

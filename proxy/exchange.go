@@ -18,9 +18,10 @@ import (
 // exchange is one request and its answer.
 type exchange struct {
 	visit
-	w      http.ResponseWriter
+	w      http.ResponseWriter // toward is behind it
 	r      *http.Request
-	record *record
+	record record
+	toward watched
 	target route.Target
 	client netip.Addr
 	proto  string // scheme the visitor uses
@@ -38,6 +39,8 @@ type exchange struct {
 	joinKey bool
 	// joinWait is how long until there is a new place for this address.
 	joinWait time.Duration
+	// hurried is set for a poll that comes nearly too fast.
+	hurried bool
 	// bodyRead is set when the body has been read to its end.
 	bodyRead bool
 
@@ -50,6 +53,7 @@ type exchange struct {
 	newToken  string // for X-Entry-Token
 	newTicket string // for X-Queue-Ticket
 	handed    bool
+	lines     lines // of its headers
 
 	// Redis, asked within one budget.
 	redis     context.Context
@@ -58,8 +62,10 @@ type exchange struct {
 }
 
 func (g *Gate) newExchange(w http.ResponseWriter, r *http.Request) *exchange {
-	x := &exchange{visit: visit{g: g}, r: r, record: newRecord(g.now()), client: g.clients.Of(r), proto: g.clients.Proto(r), caller: callerOf(r)}
-	x.w = x.record.watch(w)
+	x := &exchange{visit: visit{g: g}, r: r, client: g.clients.Of(r), proto: g.clients.Proto(r), caller: callerOf(r)}
+	x.record.id, x.record.start = newRequestID(), g.now()
+	x.toward = watched{next: w, rec: &x.record}
+	x.w = &x.toward
 	// A chunked body may come with a Content-Length that net/http has dropped, and
 	// whoever stands in front may have read the body by that: whatever follows on
 	// the connection is nobody's request (RFC 9112 section 6.1).
@@ -206,10 +212,10 @@ func (x *exchange) handOut(h http.Header) {
 		h.Add("Set-Cookie", c.String())
 	}
 	if x.newToken != "" {
-		h.Set(headerEntryToken, x.newToken)
+		x.lines.set(h, headerEntryToken, x.newToken)
 	}
 	if x.newTicket != "" {
-		h.Set(headerQueueTicket, x.newTicket)
+		x.lines.set(h, headerQueueTicket, x.newTicket)
 	}
 	if len(x.cookies) == 0 && x.newToken == "" && x.newTicket == "" {
 		return
@@ -219,7 +225,7 @@ func (x *exchange) handOut(h http.Header) {
 			delete(h, name)
 		}
 	}
-	if h.Get("Cache-Control") != "no-store" {
+	if values := h["Cache-Control"]; len(values) != 1 || values[0] != "no-store" {
 		h.Set("Cache-Control", "private, no-store")
 	}
 }

@@ -172,6 +172,9 @@ func (l *fakeLine) Join(_ context.Context, a queue.Arrival) (queue.Standing, err
 	return l.standing(a.Visitor), nil
 }
 
+// Reckon knows nothing: the fake is asked each time.
+func (l *fakeLine) Reckon(queue.Sign) (queue.Standing, bool) { return queue.Standing{}, false }
+
 func (l *fakeLine) Touch(_ context.Context, sign queue.Sign) (queue.Standing, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

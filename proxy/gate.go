@@ -41,6 +41,7 @@ type Gate struct {
 	asks         chan struct{}   // as many as the streams ask the lines at once
 	joins        *joinGuard      // nil without a limit
 	origins      map[string]bool // other sites whose scripts may speak with us
+	bodies       sync.Pool       // of *[]byte, in which documents are written
 }
 
 // room is a Room in use.
@@ -78,6 +79,7 @@ func New(o Options) (*Gate, error) {
 		shops: map[shopKey]*shop{}, passes: o.Passes, tickets: o.Tickets, secret: o.IdentitySecret,
 		redisTimeout: o.RedisTimeout, log: o.Log, observe: o.Observe, now: o.Now, crossOrigin: http.NewCrossOriginProtection(),
 		streams: stream.NewQuota(o.MaxStreams), asks: make(chan struct{}, streamAsks),
+		bodies:  sync.Pool{New: func() any { return new(make([]byte, 0, mostlySo)) }},
 		origins: map[string]bool{}, joins: newJoinGuard(o.JoinLimit, o.Now),
 	}
 	g.shop = g.shopOf(o.Upstream, o.After)

@@ -133,7 +133,7 @@ func (x *exchange) standAsPerson(join bool) (st queue.Standing, joined bool, err
 		case sign.Visitor != x.person:
 			search = sign
 		default:
-			st, err = x.ask(func(ctx context.Context, l Line) (queue.Standing, error) { return l.Touch(ctx, sign) })
+			st, err = x.touch(sign)
 			if err != nil || inside(st) {
 				return st, false, err
 			}

@@ -93,7 +93,7 @@ func (x *exchange) stand(join bool) (st queue.Standing, joined bool, err error) 
 		if why, ended := x.room.Line.Ended(sign.Visitor, sign.Place); ended {
 			st = queue.Standing{Visitor: sign.Visitor, State: queue.Ended, Why: why}
 			st.Room, _ = x.room.Line.Room()
-		} else if st, err = x.ask(func(ctx context.Context, l Line) (queue.Standing, error) { return l.Touch(ctx, sign) }); err != nil {
+		} else if st, err = x.touch(sign); err != nil {
 			return st, false, err
 		}
 	} else if h, ok := x.pastPass(); ok {
@@ -108,6 +108,15 @@ func (x *exchange) stand(join bool) (st queue.Standing, joined bool, err error) 
 	// would share the new one.
 	st, err = x.join(x.newcomer())
 	return st, true, err
+}
+
+// touch gives a sign of life. Most polls of a crowd are answered by what the gate knows:
+// for them there is no budget of Redis to set up, which took 0.9 µs and six allocations.
+func (x *exchange) touch(sign queue.Sign) (queue.Standing, error) {
+	if st, ok := x.room.Line.Reckon(sign); ok && x.redisErr == nil {
+		return st, nil
+	}
+	return x.ask(func(ctx context.Context, l Line) (queue.Standing, error) { return l.Touch(ctx, sign) })
 }
 
 // redeem exchanges a pass past its end. It proves its own admission and nothing else:

@@ -49,7 +49,7 @@ func keptFiles(prefix string, jwks []byte) map[string]*keptFile {
 func (f *keptFile) serve(x *exchange) {
 	x.decide(Answered, f.reason)
 	h := x.w.Header()
-	ownHeaders(h)
+	x.lines.ownHeaders(h)
 	h.Set("Cache-Control", "public, max-age="+strconv.Itoa(keptAge))
 	h.Del("Vary")
 	h.Set("Etag", f.tag)

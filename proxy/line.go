@@ -22,6 +22,9 @@ type Line interface {
 	// Touch records a sign of life and tells where the visitor stands. It admits
 	// (Ready) when it is their turn.
 	Touch(ctx context.Context, s queue.Sign) (queue.Standing, error)
+	// Reckon is the part of Touch that asks nobody; ok is false where Touch would ask
+	// Redis.
+	Reckon(s queue.Sign) (st queue.Standing, ok bool)
 	// Claim takes up an admission (Active). It is also how a token past its end
 	// is exchanged: only when this very admission still holds a lease. Any other
 	// state means that the holding is worth nothing. With Holding.Order set it also

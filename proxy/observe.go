@@ -100,7 +100,7 @@ func (x *exchange) issued() bool { return x.handed && x.given != nil }
 
 // observe tells what became of the request.
 func (x *exchange) observe() {
-	rec := x.record
+	rec := &x.record
 	shop := rec.shop
 	switch ShopFailure(rec.upstream) {
 	case ShopTimeout, ShopUnreachable, ShopBroke:

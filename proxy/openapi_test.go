@@ -42,6 +42,7 @@ type brittleLine struct{ proxy.Line }
 
 func (brittleLine) Join(context.Context, queue.Arrival) (queue.Standing, error) { panic("a fault") }
 func (brittleLine) Touch(context.Context, queue.Sign) (queue.Standing, error)   { panic("a fault") }
+func (brittleLine) Reckon(queue.Sign) (queue.Standing, bool)                    { panic("a fault") }
 func (brittleLine) Claim(context.Context, queue.Holding) (queue.Standing, error) {
 	panic("a fault")
 }

@@ -243,7 +243,7 @@ func single(values []string) (one []string, ok bool) {
 	if len(values) == 0 || values[0] == "" {
 		return nil, true
 	}
-	return []string{values[0]}, true
+	return values[:1:1], true
 }
 
 // valueOf judges a well signed pass from what is known here, without Redis.

@@ -13,6 +13,10 @@ const (
 	// pollMemory is how long a visitor is remembered after a poll: in that time a
 	// bucket fills up, and a full bucket is worth nothing to remember.
 	pollMemory = pollBurst * time.Second / pollsPerSecond
+	// pollHurried is below how many polls left in the bucket answers are remembered.
+	// Whoever comes from above it has had several before one is refused, so that the
+	// crowd, which polls as it is told, costs neither a copy nor its memory.
+	pollHurried = pollBurst / 2
 	// pollMost bounds the visitors remembered; beyond it the oldest go first.
 	pollMost = 1 << 17
 	// defaultPoll is used where the line names no time.
@@ -34,8 +38,8 @@ type pollGuard struct {
 	mu      sync.Mutex
 	now     func() time.Time
 	turned  time.Time
-	current map[pollKey]*poller
-	before  map[pollKey]*poller
+	current map[pollKey]poller
+	before  map[pollKey]poller
 }
 
 // poller is the token bucket of one key. Its fields belong to the guard's
@@ -47,23 +51,23 @@ type poller struct {
 }
 
 func newPollGuard(now func() time.Time) *pollGuard {
-	return &pollGuard{now: now, turned: now(), current: map[pollKey]*poller{}, before: map[pollKey]*poller{}}
+	return &pollGuard{now: now, turned: now(), current: map[pollKey]poller{}, before: map[pollKey]poller{}}
 }
 
-// allow takes one poll of who and reports whether it is within the
-// allowed rate. When it is not, last is the answer given before, nil when there
-// was none.
-func (g *pollGuard) allow(who pollKey) (last *statusDoc, ok bool) {
+// allow takes one poll of who and reports whether it is within the allowed rate. When
+// it is not, last is the answer remembered, nil when there is none. hurried is set for
+// those who may soon be told to wait: their answers are to be remembered.
+func (g *pollGuard) allow(who pollKey) (last *statusDoc, hurried, ok bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	p, now := g.find(who)
 	p.tokens = min(pollBurst, p.tokens+now.Sub(p.at).Seconds()*pollsPerSecond)
 	p.at = now
-	if p.tokens < 1 {
-		return p.last, false
+	if ok = p.tokens >= 1; ok {
+		p.tokens--
 	}
-	p.tokens--
-	return nil, true
+	g.current[who] = p
+	return p.last, p.tokens < pollHurried, ok
 }
 
 // remember keeps the answer that is given again to who polls too fast: all of it
@@ -75,25 +79,26 @@ func (g *pollGuard) remember(who pollKey, d statusDoc) {
 	defer g.mu.Unlock()
 	p, _ := g.find(who)
 	p.last = &d
+	g.current[who] = p
 }
 
 // find returns the bucket of who, a full one for a stranger.
-func (g *pollGuard) find(who pollKey) (*poller, time.Time) {
+func (g *pollGuard) find(who pollKey) (poller, time.Time) {
 	now := g.now()
 	if now.Sub(g.turned) >= pollMemory || len(g.current) >= pollMost {
 		if now.Sub(g.turned) >= 2*pollMemory {
-			g.current = map[pollKey]*poller{}
+			g.current = nil
 		}
-		g.before, g.current, g.turned = g.current, map[pollKey]*poller{}, now
+		// As many as before will ask again: a map that grows costs twice as much.
+		g.before, g.current, g.turned = g.current, make(map[pollKey]poller, len(g.current)), now
 	}
-	p, ok := g.current[who]
-	if !ok {
-		if p, ok = g.before[who]; !ok {
-			p = &poller{tokens: pollBurst, at: now}
-		}
-		g.current[who] = p
+	if p, ok := g.current[who]; ok {
+		return p, now
 	}
-	return p, now
+	if p, ok := g.before[who]; ok {
+		return p, now
+	}
+	return poller{tokens: pollBurst, at: now}, now
 }
 
 // asking is whose polls are counted together. Those of somebody who shows neither
@@ -119,7 +124,8 @@ func (x *exchange) tooFast() bool {
 	if !counted {
 		return false
 	}
-	last, ok := x.room.polls.allow(who)
+	last, hurried, ok := x.room.polls.allow(who)
+	x.hurried = hurried
 	if ok {
 		return false
 	}

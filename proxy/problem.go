@@ -30,12 +30,12 @@ func newProblem(status int, kind, detail string) problem {
 // ownHeaders sets what every answer of ours says: a shared cache in front that
 // kept it would show one visitor's place to another, or the line to somebody
 // who is admitted.
-func ownHeaders(h http.Header) {
-	h.Set("Cache-Control", "no-store")
-	h.Set("X-Content-Type-Options", "nosniff")
-	h.Set("X-Robots-Tag", "noindex")
-	h.Set("Vary", "Cookie, Accept, Origin")
-	h.Set("Referrer-Policy", "same-origin")
+func (l *lines) ownHeaders(h http.Header) {
+	l.set(h, "Cache-Control", "no-store")
+	l.set(h, "X-Content-Type-Options", "nosniff")
+	l.set(h, "X-Robots-Tag", "noindex")
+	l.set(h, "Vary", "Cookie, Accept, Origin")
+	l.set(h, "Referrer-Policy", "same-origin")
 }
 
 // retryAfter tells the client to come back in d, rounded up to whole seconds

@@ -41,9 +41,9 @@ func (x *exchange) json(status int, contentType string, v any) {
 // this one hands out.
 func (x *exchange) send(status int, contentType string, body []byte) {
 	h := x.ownAnswer()
-	h.Set("Content-Type", contentType)
+	x.lines.set(h, "Content-Type", contentType)
 	if body != nil {
-		h.Set("Content-Length", strconv.Itoa(len(body)))
+		x.lines.set(h, "Content-Length", strconv.Itoa(len(body)))
 	}
 	x.sendAfterBody(func() { x.deliver(status, body) })
 }
@@ -61,8 +61,8 @@ func (x *exchange) deliver(status int, body []byte) {
 // ownAnswer sets the headers of an answer of ours.
 func (x *exchange) ownAnswer() http.Header {
 	h := x.w.Header()
-	ownHeaders(h)
-	h.Set("X-Request-Id", x.record.id)
+	x.lines.ownHeaders(h)
+	x.lines.set(h, "X-Request-Id", x.record.id)
 	x.share(h)
 	x.handOut(h)
 	return h

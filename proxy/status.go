@@ -139,16 +139,19 @@ const fullPoll = 20 * time.Second
 // numbers fills in the place and what is estimated of it. Before a draw nobody
 // has a number; how many wait is known all the same.
 func (x *visit) numbers(d *statusDoc, st queue.Standing) {
+	known := &struct { // all of them in one piece of memory
+		position, ahead, behind, waiting, wait int64
+		joined                                 time.Time
+	}{st.Ahead + 1, st.Ahead, st.Behind, st.Waiting, int64((st.Wait + time.Second - 1) / time.Second), st.Joined.UTC().Truncate(time.Millisecond)}
 	if st.Ahead >= 0 {
-		d.Ahead, d.Position = new(st.Ahead), new(st.Ahead+1)
-		d.Behind = new(st.Behind)
+		d.Ahead, d.Position, d.Behind = &known.ahead, &known.position, &known.behind
 	}
-	d.Waiting = new(st.Waiting)
+	d.Waiting = &known.waiting
 	if st.WaitKnown {
-		d.EstimatedWaitSeconds = new(int64((st.Wait + time.Second - 1) / time.Second))
+		d.EstimatedWaitSeconds = &known.wait
 	}
 	if !st.Joined.IsZero() {
-		d.JoinedAt = new(st.Joined.UTC().Truncate(time.Millisecond))
+		d.JoinedAt = &known.joined
 	}
 }
 

@@ -45,6 +45,11 @@ func (l *deepLine) Touch(_ context.Context, s queue.Sign) (queue.Standing, error
 func (l *deepLine) Look(_ context.Context, s queue.Sign) (queue.Standing, error) {
 	return l.where(s), nil
 }
+func (l *deepLine) Reckon(s queue.Sign) (queue.Standing, bool) {
+	st := l.where(s)
+	st.Seen, st.Due = 0, s.Due // nothing is recorded
+	return st, true
+}
 func (l *deepLine) Glance(s queue.Sign) (queue.Standing, bool)        { return l.where(s), true }
 func (l *deepLine) Hints(ctx context.Context, _ func([]string)) error { <-ctx.Done(); return ctx.Err() }
 

@@ -41,9 +41,14 @@ func (x *visit) pastPass() (held, bool) {
 }
 
 // ticketFor is the ticket of a standing that has a place. It is the very ticket
-// that came as long as it says the same; then no cookie is set.
+// that came as long as it says the same; then no cookie is set, and nothing is sealed:
+// the same content gives the same ticket.
 func (x *visit) ticketFor(st queue.Standing) string {
-	return x.g.tickets.Seal(x.room.Name, x.ticketOf(st))
+	t := x.ticketOf(st)
+	if x.ticket != nil && t == *x.ticket {
+		return x.rawTkt
+	}
+	return x.g.tickets.Seal(x.room.Name, t)
 }
 
 // ticketOf is what that ticket says.

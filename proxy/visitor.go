@@ -82,9 +82,16 @@ func (x *exchange) serveStatus() {
 	}
 	st, _, err := x.stand(false)
 	if err == nil {
-		x.room.streams.Tell(st.Visitor, func(f stream.Follower) { f.(*follower).answered(st) })
+		x.tellStreams(st)
 	}
 	x.tell(st, err)
+}
+
+// tellStreams has the streams of the same visitor say what the poll was told.
+func (x *exchange) tellStreams(st queue.Standing) {
+	if x.room.streams.Has(st.Visitor) { // seldom: who has a stream does not poll
+		x.room.streams.Tell(st.Visitor, func(f stream.Follower) { f.(*follower).answered(st) })
+	}
 }
 
 // stranger describes somebody who has shown nothing. Redis is not asked.
@@ -135,9 +142,10 @@ func (x *exchange) told(st queue.Standing, err error) (d statusDoc, ok bool) {
 	return d, false
 }
 
-// answerStatus answers with d and keeps it for those who ask too fast.
+// answerStatus answers with d and keeps it for those who ask so fast that they may
+// soon be told to wait.
 func (x *exchange) answerStatus(d statusDoc) {
-	if who, counted := x.asking(); counted {
+	if who, counted := x.asking(); counted && x.hurried {
 		x.room.polls.remember(who, d)
 	}
 	x.document(http.StatusOK, d)
@@ -153,7 +161,8 @@ func (x *exchange) cannotSayJSON() {
 func (x *exchange) showsPass() worth {
 	h, value := x.bestPass()
 	if value != worthless {
-		x.shown = &h
+		kept := h // else every poll without a pass would allocate one
+		x.shown = &kept
 	}
 	return value
 }

@@ -130,8 +130,8 @@ func joined(s Standing) time.Time {
 // The poll of somebody far back is answered from the snapshot, without Redis;
 // Seen is 0 then, as nothing was recorded.
 func (l *Line) Touch(ctx context.Context, sign Sign) (Standing, error) {
-	if s, ok := l.fromSnapshot(sign); ok {
-		return l.told(s, sign.Ahead), nil
+	if s, ok := l.Reckon(sign); ok {
+		return s, nil
 	}
 	s, err := l.signs.ask(ctx, sign)
 	if err != nil {
@@ -142,6 +142,15 @@ func (l *Line) Touch(ctx context.Context, sign Sign) (Standing, error) {
 		s.Seen = s.Room.Now
 	}
 	return l.told(s, sign.Ahead), nil
+}
+
+// Reckon is the part of Touch that needs no Redis: the poll of somebody far back whose
+// last recorded sign of life is recent enough. ok is false where Touch would ask.
+func (l *Line) Reckon(sign Sign) (s Standing, ok bool) {
+	if s, ok = l.fromSnapshot(sign); !ok {
+		return Standing{}, false
+	}
+	return l.told(s, sign.Ahead), true
 }
 
 // Claim takes a ready pass into use (Active). Repeated, it gives the same lease

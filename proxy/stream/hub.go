@@ -157,6 +157,13 @@ func (h *Hub) hint(keys []string) {
 	}
 }
 
+// Has reports whether a key has streams.
+func (h *Hub) Has(key string) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.keyed[key]) > 0
+}
+
 // Tell calls f with each follower of a key and has their streams looked at at once.
 func (h *Hub) Tell(key string, f func(Follower)) {
 	h.mu.Lock()
