@@ -11,7 +11,7 @@ FUZZTIME    ?= 20s
 ARGS        ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help build run test test-caddy test-shop-servers test-manifests race bench bench-line chaos fuzz lint vuln check-docs demo-stampede image \
+.PHONY: help build run test test-caddy test-shop-servers test-manifests race bench bench-million bench-line chaos fuzz lint vuln check-docs demo-stampede image \
         fmt-check vet staticcheck golangci
 
 help: ## List what can be made
@@ -27,7 +27,7 @@ run: build ## Gate, small shop and embedded Redis on this machine, e.g. make run
 
 # Four tests of a package at a time, however few the cores: most of them wait for a gate, a Redis or a browser.
 test: ## Run every test; first installs what is missing (Debian, as root) or says what to install
-	@.ci/need gcc redis-server git curl nginx haproxy systemd-analyze prometheus chromium
+	@.ci/need gcc redis-server git curl nginx haproxy wrk systemd-analyze prometheus chromium
 	$(GO) test -timeout 10m -parallel 4 ./...
 
 test-caddy: ## Run the test that needs a real Caddy, which takes minutes to build, once, into your cache
@@ -43,7 +43,7 @@ test-shop-servers: ## Run the example shop's tests against a PostgreSQL and a Ra
 	$(GO) test -tags servers -timeout 5m -run 'WithPostgreSQL|ThroughRabbitMQ' ./examples/shop
 
 race: ## Run the tests under the race detector, but for those that mostly drive other programs
-	@.ci/need gcc redis-server git curl nginx haproxy systemd-analyze prometheus chromium
+	@.ci/need gcc redis-server git curl nginx haproxy wrk systemd-analyze prometheus chromium
 	CGO_ENABLED=1 $(GO) test -race -timeout 20m -parallel 4 -skip 'TestInABrowser|TestEveryMutantIsSeen' ./...
 
 bench: build ## Measure the gate against others side by side (10 minutes; ARGS=-short: 90 s), build/bench/table.md
@@ -53,6 +53,12 @@ bench: build ## Measure the gate against others side by side (10 minutes; ARGS=-
 	$(GO) build -o build/bench/bench ./cmd/bench
 	$(GO) test -c -o build/bench/line.test ./queue
 	build/bench/bench -gate $(BIN) -line build/bench/line.test -caddy $(CADDY_DIR)/caddy $(ARGS)
+
+bench-million: build ## A million people join, wait and get in, in real time: 10 minutes, build/bench/million.md
+	@.ci/need gcc redis-server git
+	@mkdir -p build/bench
+	$(GO) build -o build/bench/bench ./cmd/bench
+	build/bench/bench million -gate $(BIN) $(ARGS)
 
 bench-line: ## Measure what each call of the line costs Redis, with 10,000 and 2,000,000 waiting
 	@.ci/need redis-server

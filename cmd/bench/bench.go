@@ -52,7 +52,7 @@ func measure(ctx context.Context, o options, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	b := &bench{options: o, self: self, secret: rand.Text() + rand.Text(), out: stderr, found: map[rowID]figure{}}
+	b := &bench{options: o, self: self, secret: newSecret(), out: stderr, found: map[rowID]figure{}}
 	failed := 0
 	began := time.Now()
 	for _, f := range families() {
@@ -83,6 +83,8 @@ func measure(ctx context.Context, o options, stdout, stderr io.Writer) error {
 	return nil
 }
 
+func newSecret() string { return rand.Text() + rand.Text() }
+
 // onStage gives each family a folder and processes of its own.
 func (b *bench) onStage(measure func() error) error {
 	s, err := newStage()
@@ -102,6 +104,13 @@ func (b *bench) note(id rowID, f figure, beside string, args ...any) {
 	f.beside = fmt.Sprintf(beside, args...)
 	b.found[id] = f
 	_, _ = fmt.Fprintf(b.out, "  %-14s %.3g (%.3g-%.3g) %s\n", id, f.median, f.least, f.most, f.beside)
+}
+
+// remark adds something to what stands beside a figure.
+func (b *bench) remark(id rowID, words string) {
+	f := b.found[id]
+	f.beside += words
+	b.found[id] = f
 }
 
 // write puts a file into the folder of results.

@@ -16,9 +16,9 @@ import (
 // for the other side's turns counts as gone.
 const waitingRoom = "total_active_users: 1\n    queue_all: true\n    presence_window: 10m"
 
-// crowd is how many join at once in one process: so many leave at once that the
+// callers is how many join at once in one process: so many leave at once that the
 // gate's calls are full.
-const crowd = 256
+const callers = 256
 
 // measureJoin compares what a place in line costs at the gate with the usual way,
 // over HTTP and without.
@@ -99,7 +99,7 @@ func (b *bench) measureJoinAlone(ctx context.Context, ours, theirs *store) error
 func callMany(ctx context.Context, call func(context.Context) error, turn time.Duration) (shot, error) {
 	var all sync.WaitGroup
 	var calls atomic.Int64
-	failed := make([]error, crowd)
+	failed := make([]error, callers)
 	began := time.Now()
 	for i := range failed {
 		all.Go(func() {

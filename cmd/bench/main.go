@@ -53,6 +53,9 @@ func command(ctx context.Context, args []string, stdout, stderr io.Writer) error
 		return servePeer(ctx, args[1:], stdout)
 	}
 	raiseDescriptors()
+	if len(args) > 0 && args[0] == "million" {
+		return replay(ctx, args[1:], stdout, stderr)
+	}
 	o, err := parseOptions(args, stderr)
 	if err != nil {
 		return err

@@ -47,7 +47,7 @@ func shortSize() size {
 
 func tinySize() size {
 	return size{
-		name: "tiny", rounds: 1, turn: 100 * time.Millisecond, passes: 4, tickets: 2000, streams: 20,
+		name: "tiny", rounds: 1, turn: 100 * time.Millisecond, passes: 4, tickets: 600, streams: 20,
 		turns: 5, long: 1000, calls: 3,
 	}
 }

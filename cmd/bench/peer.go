@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 )
 
@@ -19,6 +20,7 @@ import (
 func peers() map[string]func(args []string) (http.Handler, error) {
 	return map[string]func([]string) (http.Handler, error){
 		"shop":  newShop,
+		"till":  newTill,
 		"bare":  newBare,
 		"bytes": newBytes,
 		"usual": newUsual,
@@ -40,14 +42,17 @@ func servePeer(ctx context.Context, args []string, stdout io.Writer) error {
 	address := peerAddress{}
 	var lc net.ListenConfig
 	ended := make(chan error, 2)
-	for handler, url := range map[*http.Server]*string{{Handler: handler}: &address.URL, {Handler: http.HandlerFunc(serveMallocs)}: &address.Stats} {
+	for _, s := range []struct {
+		handler http.Handler
+		url     *string
+	}{{handler, &address.URL}, {http.HandlerFunc(serveMallocs), &address.Stats}} {
 		l, err := lc.Listen(ctx, "tcp", "127.0.0.1:0")
 		if err != nil {
 			return err
 		}
-		*url = "http://" + l.Addr().String()
-		handler.ReadHeaderTimeout = time.Minute
-		go func() { ended <- handler.Serve(l) }()
+		*s.url = "http://" + l.Addr().String()
+		server := &http.Server{Handler: s.handler, ReadHeaderTimeout: time.Minute}
+		go func() { ended <- server.Serve(l) }()
 	}
 	if err := json.NewEncoder(stdout).Encode(address); err != nil {
 		return err
@@ -99,6 +104,24 @@ func newShop([]string) (http.Handler, error) {
 		w.Header()["Content-Type"] = []string{"text/html; charset=utf-8"}
 		_, _ = w.Write(page)
 	}), nil
+}
+
+// newTill is a shop that is done with everybody after one request: it gives the pass
+// back, and counts. /served tells how many came.
+func newTill(args []string) (http.Handler, error) {
+	shop, err := newShop(args)
+	if err != nil {
+		return nil, err
+	}
+	var served atomic.Int64
+	mux := http.NewServeMux()
+	mux.HandleFunc(shopPath, func(w http.ResponseWriter, r *http.Request) {
+		served.Add(1)
+		w.Header().Set("X-Queuegate-Command", "release")
+		shop.ServeHTTP(w, r)
+	})
+	mux.HandleFunc("/served", func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprint(w, served.Load()) })
+	return mux, nil
 }
 
 // recorded is an answer to be given again.

@@ -47,13 +47,16 @@ func (b bar) String() string {
 	}
 }
 
-// number writes a figure: two digits behind the point for ratios and small ones.
-func number(value float64, unit string) string {
-	digits := 2
+// number writes a figure with its unit.
+func number(value float64, unit string) string { return digits(value, unit) + spaced(unit) }
+
+// digits writes a figure: with two digits behind the point, but for great ones that
+// are no ratio.
+func digits(value float64, unit string) string {
 	if unit != "" && value >= 100 {
-		digits = 0
+		return fmt.Sprintf("%.0f", value)
 	}
-	return fmt.Sprintf("%.*f%s", digits, value, spaced(unit))
+	return fmt.Sprintf("%.2f", value)
 }
 
 func spaced(unit string) string {

@@ -44,7 +44,7 @@ func (t table) markdown() string {
 		}
 		spread := ""
 		if f.least != f.most {
-			spread = number(f.least, "") + " to " + number(f.most, "")
+			spread = digits(f.least, r.bar.unit) + " to " + digits(f.most, r.bar.unit)
 		}
 		fmt.Fprintf(&text, "| %s | %s | %s | %s | %s | %s |\n", r.what, number(f.median, r.bar.unit), spread, r.bar, met, f.beside)
 	}

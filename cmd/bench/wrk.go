@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	_ "embed"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -22,6 +23,9 @@ const (
 	connections = 64
 	threads     = 2
 )
+
+// errNoAnswer is returned when a turn was over before anything was answered.
+var errNoAnswer = errors.New("no answer")
 
 // load is what wrk sends to one side.
 type load struct {
@@ -45,7 +49,7 @@ type shot struct {
 // is an error: a side that refuses is fast.
 func fire(ctx context.Context, script string, l load, turn time.Duration) (shot, error) {
 	cmd := exec.CommandContext(ctx, "wrk", "-t", strconv.Itoa(threads), "-c", strconv.Itoa(connections), "-d", "60s",
-		"--latency", "-s", script, l.url, "--", l.method, l.path, l.headers, l.header, l.values)
+		"--timeout", "30s", "--latency", "-s", script, l.url, "--", l.method, l.path, l.headers, l.header, l.values)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
@@ -112,7 +116,7 @@ func readShot(text string, l load) (shot, error) {
 	case failed > 0:
 		return shot{}, fmt.Errorf("%s%s: %g requests of %g failed", l.url, l.path, failed, requests)
 	case requests == 0:
-		return shot{}, fmt.Errorf("%s%s: no answer", l.url, l.path)
+		return shot{}, fmt.Errorf("%s%s: %w", l.url, l.path, errNoAnswer)
 	case l.refusals && refused != requests, !l.refusals && refused > 0:
 		return shot{}, fmt.Errorf("%s%s: %g answers of %g are refusals", l.url, l.path, refused, requests)
 	}
