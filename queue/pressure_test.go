@@ -295,7 +295,7 @@ func TestCallsThatAreGivenUpBreakNoConnection(t *testing.T) {
 	ready := touch(t, line, front)
 	require.Equal(t, queue.Ready, ready.State)
 	behind := touch(t, line, join(t, line, 11))
-	stood := between.dialled.Load()
+	stood := between.Dialled()
 	for range 300 {
 		gone, hangUp := context.WithCancel(context.Background())
 		hangUp()
@@ -308,7 +308,7 @@ func TestCallsThatAreGivenUpBreakNoConnection(t *testing.T) {
 	require.Equal(t, queue.Active, active.State)
 	require.EqualValues(t, 2, active.Room.Holding)
 	require.Equal(t, queue.Waiting, touch(t, line, behind).State)
-	require.LessOrEqual(t, between.dialled.Load()-stood, int64(4), "connections for 600 calls: two flights of each kind")
+	require.LessOrEqual(t, between.Dialled()-stood, int64(4), "connections for 600 calls: two flights of each kind")
 	require.Equal(t, queue.Ended, release(t, line, active).State)
 	require.Equal(t, queue.Ready, touch(t, line, behind).State)
 }

@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
-	"net"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -21,80 +19,25 @@ import (
 
 // relay stands between a gate and Redis and has each reply in its hands before the
 // gate does.
-type relay struct {
-	net.Listener
-	dialled atomic.Int64
-	mu      sync.Mutex
-	hand    func(reply []byte) (told []byte, ok bool) // not ok: the connection breaks; nil: as it is
-}
+type relay struct{ *queuetest.Relay }
 
 // newRelay starts a relay and returns a client that knows Redis by it alone.
-func newRelay(t *testing.T, redisAddr string, options queue.ClientOptions) (*relay, redis.UniversalClient) {
+func newRelay(t *testing.T, redisAddr string, options queue.ClientOptions) (relay, redis.UniversalClient) {
 	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = ln.Close() })
-	r := &relay{Listener: ln}
-	go func() {
-		for {
-			client, err := ln.Accept()
-			if err != nil {
-				return
-			}
-			r.dialled.Add(1)
-			go r.serve(client, redisAddr)
-		}
-	}()
-	options.URL = "redis://" + ln.Addr().String()
-	rdb, err := queue.NewClient(options)
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = rdb.Close() })
-	return r, rdb
+	r := relay{queuetest.NewRelay(t, redisAddr)}
+	options.URL = "redis://" + r.Addr
+	return r, queuetest.NewClient(t, options)
 }
 
-// do hands each reply to f from now on.
-func (r *relay) do(f func([]byte) ([]byte, bool)) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.hand = f
-}
-
-func (r *relay) serve(client net.Conn, redisAddr string) {
-	defer func() { _ = client.Close() }()
-	server, err := net.Dial("tcp", redisAddr)
-	if err != nil {
-		return
-	}
-	defer func() { _ = server.Close() }()
-	go func() {
-		_, _ = io.Copy(server, client)
-		_ = server.Close()
-	}()
-	buffer := make([]byte, 256<<10)
-	for {
-		n, err := server.Read(buffer)
-		if err != nil {
-			return
-		}
-		r.mu.Lock()
-		hand := r.hand
-		r.mu.Unlock()
-		told, ok := append([]byte(nil), buffer[:n]...), true
-		if hand != nil {
-			told, ok = hand(told)
-		}
-		if !ok {
-			return
-		}
-		if _, err := client.Write(told); err != nil {
-			return
-		}
-	}
+// do hands each reply to f from now on. Not ok breaks the connection; nil is to leave
+// replies as they are.
+func (r relay) do(f queuetest.Hand) {
+	_ = r.Set(queuetest.Weather{Replies: f}) // it listens already
 }
 
 // eat lets the next reply vanish together with its connection, and tells whether
 // it has.
-func (r *relay) eat() (eaten func() bool) {
+func (r relay) eat() (eaten func() bool) {
 	var full atomic.Bool
 	r.do(func(reply []byte) ([]byte, bool) { return reply, !full.CompareAndSwap(false, true) })
 	return full.Load
@@ -119,7 +62,7 @@ func TestAnAnswerToAnotherCallIsNotTold(t *testing.T) {
 		group.Go(func() { _ = rdb.Ping(context.Background()).Err() })
 	}
 	group.Wait()
-	require.GreaterOrEqual(t, between.dialled.Load(), int64(2))
+	require.GreaterOrEqual(t, between.Dialled(), int64(2))
 
 	// Of two replies that are on their way each goes to the other's caller.
 	var mu sync.Mutex
@@ -201,7 +144,7 @@ func TestLateAnswersAreNobodyElses(t *testing.T) {
 		t.Error(what)
 	}
 	require.Positive(t, refused.Load(), "nothing was late")
-	t.Logf("%d answers in time, %d late, %d connections", told.Load(), refused.Load(), between.dialled.Load())
+	t.Logf("%d answers in time, %d late, %d connections", told.Load(), refused.Load(), between.Dialled())
 	between.do(nil)
 	require.Eventually(t, func() bool {
 		s, err := hasty.Touch(context.Background(), sign(people[7]))

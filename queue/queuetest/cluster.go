@@ -21,12 +21,24 @@ type Cluster struct {
 	Addrs   []string  // of all nodes
 	Servers []*Server // in the order of their slots; replicas behind the masters
 	bus     map[*Server]string
+	relays  bool
 }
 
 // StartCluster starts a Cluster and returns when all of its nodes call it well.
 func StartCluster(t testing.TB, args ...string) *Cluster {
 	t.Helper()
-	c := &Cluster{bus: map[*Server]string{}}
+	return startCluster(t, &Cluster{bus: map[*Server]string{}}, args...)
+}
+
+// StartClusterBehindRelays does the same with a relay before each node, through which
+// its callers speak to it, and not the nodes among themselves.
+func StartClusterBehindRelays(t testing.TB, args ...string) *Cluster {
+	t.Helper()
+	return startCluster(t, &Cluster{bus: map[*Server]string{}, relays: true}, args...)
+}
+
+func startCluster(t testing.TB, c *Cluster, args ...string) *Cluster {
+	t.Helper()
 	for range masters {
 		c.start(t, args...)
 	}
@@ -44,13 +56,19 @@ func StartCluster(t testing.TB, args ...string) *Cluster {
 func (c *Cluster) start(t testing.TB, args ...string) *Server {
 	t.Helper()
 	bus := FreePort(t)
-	server := Start(t, append([]string{
+	server := newServer(t, append([]string{
 		"--cluster-enabled", "yes", "--cluster-port", bus, "--cluster-node-timeout", "1000",
 		"--cluster-replica-validity-factor", "0",
 	}, args...)...)
+	if c.relays {
+		server.Relay = NewRelay(t, server.Addr)
+		server.args = append(server.args, "--cluster-announce-ip", "127.0.0.1",
+			"--cluster-announce-port", portOf(server.announced()), "--cluster-announce-bus-port", bus)
+	}
+	server.Resume(t)
 	c.bus[server] = bus
 	c.Servers = append(c.Servers, server)
-	c.Addrs = append(c.Addrs, server.Addr)
+	c.Addrs = append(c.Addrs, server.announced())
 	return server
 }
 

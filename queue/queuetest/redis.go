@@ -51,9 +51,13 @@ func Embedded(t testing.TB) *redis.Client {
 type Server struct {
 	Addr string // 127.0.0.1:port
 	URL  string // redis://127.0.0.1:port
-	dir  string
-	args []string
-	cmd  *exec.Cmd
+	// Relay is what callers who are told of the server find it by; nil: they find it
+	// itself.
+	Relay *Relay
+	dir   string
+	args  []string
+	env   []string
+	cmd   *exec.Cmd
 }
 
 // Start starts a redis-server on a free port of the loopback interface, without
@@ -115,13 +119,43 @@ func FreePort(t testing.TB) string {
 	return ""
 }
 
+// StartBehindRelay starts a redis-server with a relay before it and with more in its
+// environment.
+func StartBehindRelay(t testing.TB, env []string, args ...string) *Server {
+	t.Helper()
+	s := newServer(t, args...)
+	s.env = env
+	s.Relay = NewRelay(t, s.Addr)
+	s.Resume(t)
+	return s
+}
+
 // Dir is the folder that the server keeps its data in.
 func (s *Server) Dir() string { return s.dir }
 
 // port is the port alone.
-func (s *Server) port() string {
-	_, port, _ := net.SplitHostPort(s.Addr)
+func (s *Server) port() string { return portOf(s.Addr) }
+
+// announced is where callers who are told of the server find it.
+func (s *Server) announced() string {
+	if s.Relay != nil {
+		return s.Relay.Addr
+	}
+	return s.Addr
+}
+
+// portOf is the port of an address alone.
+func portOf(addr string) string {
+	_, port, _ := net.SplitHostPort(addr)
 	return port
+}
+
+// Pid is the process of the server, 0 while it is killed.
+func (s *Server) Pid() int {
+	if s.cmd == nil {
+		return 0
+	}
+	return s.cmd.Process.Pid
 }
 
 // Resume starts the server again after Kill, in the same folder on the same port.
@@ -136,6 +170,7 @@ func (s *Server) start(t testing.TB) {
 	binary, err := exec.LookPath("redis-server")
 	require.NoError(t, err, "install redis-server (Debian: apt-get install -y redis-server)")
 	s.cmd = exec.Command(binary, s.args...)
+	s.cmd.Env = append(os.Environ(), s.env...)
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	require.NoError(t, s.cmd.Start())
 }

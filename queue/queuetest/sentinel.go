@@ -42,12 +42,30 @@ sentinel failover-timeout ` + MasterName + ` 2000
 // when the Sentinels would replace the master. The args are for the servers.
 func StartSentinel(t testing.TB, args ...string) *Sentinel {
 	t.Helper()
-	s := &Sentinel{Servers: []*Server{newServer(t, args...)}}
+	return startSentinel(t, false, args...)
+}
+
+// StartSentinelBehindRelays does the same with a relay before each server, through
+// which the Sentinels and the replicas speak to it as well.
+func StartSentinelBehindRelays(t testing.TB, args ...string) *Sentinel {
+	t.Helper()
+	return startSentinel(t, true, args...)
+}
+
+func startSentinel(t testing.TB, relays bool, args ...string) *Sentinel {
+	t.Helper()
+	s := &Sentinel{}
+	for range 3 {
+		server := newServer(t, args...)
+		if relays {
+			server.Relay = NewRelay(t, server.Addr)
+			server.args = append(server.args, "--replica-announce-ip", "127.0.0.1", "--replica-announce-port", portOf(server.announced()))
+		}
+		s.Servers = append(s.Servers, server)
+	}
 	master := s.Servers[0]
-	for range 2 {
-		s.Servers = append(s.Servers, newServer(t, append([]string{
-			"--replicaof", "127.0.0.1 " + master.port(),
-		}, args...)...))
+	for _, replica := range s.Servers[1:] {
+		replica.args = append(replica.args, "--replicaof", "127.0.0.1 "+portOf(master.announced()))
 	}
 	ids := make([]string, 3)
 	for i := range ids {
@@ -58,9 +76,9 @@ func StartSentinel(t testing.TB, args ...string) *Sentinel {
 		s.Addrs = append(s.Addrs, s.Sentinels[i].Addr)
 	}
 	for i, sentinel := range s.Sentinels {
-		text := fmt.Sprintf(sentinelConfig, sentinel.port(), sentinel.dir, filepath.Join(sentinel.dir, "redis.log"), ids[i], master.port())
+		text := fmt.Sprintf(sentinelConfig, sentinel.port(), sentinel.dir, filepath.Join(sentinel.dir, "redis.log"), ids[i], portOf(master.announced()))
 		for _, replica := range s.Servers[1:] {
-			text += fmt.Sprintf("sentinel known-replica %s 127.0.0.1 %s\n", MasterName, replica.port())
+			text += fmt.Sprintf("sentinel known-replica %s 127.0.0.1 %s\n", MasterName, portOf(replica.announced()))
 		}
 		for j, other := range s.Sentinels {
 			if j != i {
@@ -134,7 +152,7 @@ func (s *Sentinel) Master(t testing.TB) *Server {
 		named = addr[1]
 	}
 	for _, server := range s.Servers {
-		if server.port() == named {
+		if portOf(server.announced()) == named {
 			return server
 		}
 	}
