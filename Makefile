@@ -8,6 +8,9 @@ GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.9.0
 CADDY       := github.com/caddyserver/caddy/v2/cmd/caddy@v2.11.9
 CADDY_DIR   ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/queuegate/caddy-v2.11.9
 FUZZTIME    ?= 20s
+SEED        ?=
+FOR         ?=
+TOPOLOGY    ?=
 ARGS        ?=
 
 .DEFAULT_GOAL := help
@@ -64,8 +67,10 @@ bench-line: ## Measure what each call of the line costs Redis, with 10,000 and 2
 	@.ci/need redis-server
 	$(GO) test ./queue -run '^$$' -bench '^BenchmarkLine$$' -benchtime 1x -timeout 30m
 
-chaos: ## Kill gates and Redis under load and count who got lost (not in this version)
-	@$(NOT_BUILT)
+chaos: ## Break gates, Redis and shop under a crowd: SEED=1 FOR=1m TOPOLOGY=alone|sentinel|cluster
+	@.ci/need redis-server faketime
+	QG_CHAOS_SEED='$(SEED)' QG_CHAOS_FOR='$(FOR)' QG_CHAOS_TOPOLOGY='$(TOPOLOGY)' \
+		$(GO) test -tags chaos -count=1 -v -timeout 120m -run '^TestChaosAtLength$$' ./cmd/queuegate
 
 fuzz: ## Run every fuzz target for FUZZTIME (20s), two at a time
 	@GO='$(GO)' FUZZTIME='$(FUZZTIME)' .ci/fuzz

@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/queuegate/queuegate/cmd/queuegate/chaos"
 	"github.com/queuegate/queuegate/cmd/queuegate/crowd"
 	"github.com/queuegate/queuegate/token"
 )
@@ -34,9 +35,12 @@ const (
 
 // ledger is the shop: it writes down what reaches it.
 type ledger struct {
-	start  time.Time
-	mu     sync.Mutex
-	visits []crowd.Visit
+	start time.Time
+	// trouble answers instead of the shop and reports that it did; nil: none.
+	trouble atomic.Pointer[func(w http.ResponseWriter, r *http.Request) bool]
+	mu      sync.Mutex
+	visits  []crowd.Visit
+	orders  []chaos.Order
 }
 
 // serve takes every order after a moment.
@@ -49,16 +53,26 @@ func (l *ledger) serve(w http.ResponseWriter, r *http.Request) {
 	sent, _ := strconv.ParseInt(r.Header.Get(headerSent), 10, 64)
 	v.Sent = crowd.At(sent)
 	_, _ = io.Copy(io.Discard, r.Body)
+	defer func() {
+		v.End = time.Since(l.start)
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.visits = append(l.visits, v)
+	}()
+	if trouble := l.trouble.Load(); trouble != nil && (*trouble)(w, r) {
+		return
+	}
 	select {
 	case <-r.Context().Done():
 	case <-time.After(time.Duration(v.Sent % crowd.At(60*time.Millisecond))):
 	}
 	w.Header().Set(headerShop, "1")
 	_, _ = io.WriteString(w, "welcome")
-	v.End = time.Since(l.start)
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.visits = append(l.visits, v)
+	if r.Method == http.MethodPost {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.orders = append(l.orders, chaos.Order{Person: v.Person, Admission: v.Admission, Begin: v.Begin, End: time.Since(l.start)})
+	}
 }
 
 // of lists what reached the protected path of a room.
@@ -109,11 +123,16 @@ type roomPlan struct {
 	claimWindow, presence    time.Duration
 	crowd                    int
 	arriveWithin, silentMost time.Duration
+	orders                   bool // people order, and an order uses the pass up
 }
 
 func (r roomPlan) yaml() string {
-	return fmt.Sprintf("  - {name: %s, protect: [{paths: [/%s]}], %s, session_duration: %s, claim_window: %s, presence_window: %s}\n",
-		r.name, r.name, r.limits, r.session, r.claimWindow, r.presence)
+	more := ""
+	if r.orders {
+		more = fmt.Sprintf(", consume: {routes: [{paths: [/%s/order], methods: [POST]}]}", r.name)
+	}
+	return fmt.Sprintf("  - {name: %s, protect: [{paths: [/%s]}], %s, session_duration: %s, claim_window: %s, presence_window: %s%s}\n",
+		r.name, r.name, r.limits, r.session, r.claimWindow, r.presence, more)
 }
 
 // person is one simulated visitor. Everything but the addresses of the gates is
@@ -132,6 +151,9 @@ type person struct {
 	ticket, pass string
 	holds        crowd.Pass    // what pass says
 	next         time.Duration // until the next poll, as told
+	secrets      []string      // every ticket and pass they were handed
+	sold         []chaos.Sold
+	conflict     string // the kind of the last problem that they were told of
 }
 
 func newPerson(n int, seed uint64, room roomPlan, transport http.RoundTripper) *person {
@@ -189,10 +211,15 @@ func (p *person) ask(kind crowd.Kind, method, path string, header map[string]str
 	}
 	got, err := send(p.client, request{method: method, url: *p.gates[gate].Load() + path, header: all})
 	h.Got = time.Since(p.start)
-	if err == nil && got.code < 500 {
+	switch {
+	case err != nil:
+	case got.code < 500:
 		h.Code = got.code
 		h.Inside = got.header.Get(headerShop) != ""
 		p.read(&h, got)
+	default:
+		h.Failed = got.code
+		p.read(&h, got) // a pass is renewed though the shop is down
 	}
 	p.Heard = append(p.Heard, h)
 	return h
@@ -201,6 +228,7 @@ func (p *person) ask(kind crowd.Kind, method, path string, header map[string]str
 // read takes in what an answer says and hands out.
 func (p *person) read(h *crowd.Heard, got answer) {
 	h.Status, _ = got.doc.Status.(string)
+	p.conflict = got.doc.Type
 	h.Degraded = got.doc.RoomState == "degraded"
 	if got.doc.Ahead != nil {
 		h.Ahead = *got.doc.Ahead
@@ -220,11 +248,13 @@ func (p *person) read(h *crowd.Heard, got answer) {
 	for _, raw := range tickets {
 		if t, err := p.tickets.Open(p.room.name, raw); err == nil {
 			p.ticket, h.Place, h.Visitor, h.RoomTime = raw, t.Place, t.Visitor, t.Seen
+			p.secrets = append(p.secrets, raw)
 		}
 	}
 	for _, raw := range passes {
 		if s, ok := crowd.ReadPass(raw); ok {
 			p.pass, p.holds = raw, s
+			p.secrets = append(p.secrets, raw)
 			if len(h.Passes) == 0 || h.Passes[len(h.Passes)-1] != s {
 				h.Passes = append(h.Passes, s)
 			}
@@ -343,12 +373,18 @@ func (p *person) shop(ctx context.Context) {
 			return
 		}
 		if used > 0 {
+			if p.room.orders && !p.order(ctx) {
+				return
+			}
 			break
 		}
 		// The pass was over before it was taken up: back in the line.
 	}
-	p.Outcome = "served"
+	if p.Outcome == "" {
+		p.Outcome = "served"
+	}
 	switch {
+	case p.room.orders:
 	case manner(p.Manner) == overstays:
 		p.overstay(ctx)
 	case p.chance.IntN(2) == 0:
@@ -380,6 +416,40 @@ func (p *person) use(ctx context.Context, wanted int) (used int, ok bool) {
 		}
 	}
 	return used, true
+}
+
+// order orders until an answer says what became of it, and when it succeeded tries once
+// more, which must not. It reports false when the run is over.
+func (p *person) order(ctx context.Context) bool {
+	for {
+		with := p.holds
+		h := p.ask(crowd.Order, "POST", "/"+p.room.name+"/order", nil)
+		switch {
+		case h.Inside:
+			p.Outcome = "ordered"
+			p.sold = append(p.sold, chaos.Sold{Admission: with.Admission, Gate: h.Gate, Sent: h.Sent, Got: h.Got})
+			if len(p.sold) > 1 {
+				return true
+			}
+		case h.Code == http.StatusConflict && len(p.sold) == 0 && p.conflict == underWay:
+		case h.Code == http.StatusConflict:
+			if p.Outcome == "" {
+				p.Outcome = "ordered, and was not told" // the answer to one before got lost
+			}
+			return true
+		case h.Code == http.StatusTooManyRequests: // the session was over, or the stay is
+			if p.Outcome == "" {
+				p.Outcome = "served"
+			}
+			return true
+		case h.Code != 0:
+			p.LostPlace = fmt.Sprintf("ordered with a pass and was answered %d", h.Code)
+			return false
+		}
+		if !p.pause(ctx, breath) {
+			return false
+		}
+	}
 }
 
 // overstay goes on with the pass, beyond its session: with requests that nobody

@@ -265,3 +265,15 @@ func NewClient(t testing.TB, o queue.ClientOptions) redis.UniversalClient {
 	t.Cleanup(func() { _ = client.Close() })
 	return client
 }
+
+// SetArg replaces what an argument says when the server is started the next time, or
+// adds it.
+func (s *Server) SetArg(name, value string) {
+	for i := range s.args {
+		if s.args[i] == name {
+			s.args[i+1] = value
+			return
+		}
+	}
+	s.args = append(s.args, name, value)
+}

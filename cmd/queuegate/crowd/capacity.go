@@ -214,32 +214,38 @@ func busiestMinute(all []*admission) (most int) {
 type reading struct {
 	by       At
 	roomTime int64
+	told     string // by what
 }
 
 // clock lists the readings in the order of their moments, each the highest so
 // far: room time never goes back.
 func (e *Evidence) clock(all []*admission) (readings []reading) {
 	for _, a := range all {
-		readings = append(readings, reading{a.known, a.granted})
+		readings = append(readings, reading{a.known, a.granted, "the admission " + a.id})
 	}
 	for _, p := range e.People {
 		for _, h := range p.Heard {
 			if h.RoomTime > 0 {
-				readings = append(readings, reading{h.Got, h.RoomTime})
+				readings = append(readings, reading{h.Got, h.RoomTime, fmt.Sprintf("the ticket of person %d", p.Person)})
 			}
 		}
 	}
 	slices.SortFunc(readings, func(x, y reading) int { return cmp.Compare(x.by, y.by) })
-	highest := int64(0)
-	for i := range readings {
-		highest = max(highest, readings[i].roomTime)
-		readings[i].roomTime = highest
+	for i := 1; i < len(readings); i++ {
+		if last := readings[i-1]; last.roomTime >= readings[i].roomTime {
+			readings[i].roomTime, readings[i].told = last.roomTime, last.told
+		}
 	}
 	return readings
 }
 
 // readClock is the room time that had certainly come by a moment.
 func readClock(readings []reading, moment At) int64 {
+	return lastReading(readings, moment).roomTime
+}
+
+// lastReading is the latest that was told by a moment.
+func lastReading(readings []reading, moment At) reading {
 	i, _ := slices.BinarySearchFunc(readings, moment, func(r reading, m At) int {
 		if r.by <= m {
 			return -1
@@ -247,7 +253,7 @@ func readClock(readings []reading, moment At) int64 {
 		return 1
 	})
 	if i == 0 {
-		return 0
+		return reading{}
 	}
-	return readings[i-1].roomTime
+	return readings[i-1]
 }

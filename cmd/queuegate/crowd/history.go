@@ -78,6 +78,7 @@ type Heard struct {
 	Gate      int
 	Sent, Got At
 	Code      int // 0: no answer
+	Failed    int // the status of an answer that was none, where somebody notes it so; Code is 0 then
 	Status    string
 	Degraded  bool
 	Ahead     int64         // -1: no number
@@ -97,7 +98,10 @@ type Heard struct {
 
 func (h Heard) String() string {
 	text := fmt.Sprintf("%s-%s %s at gate %d: ", seconds(h.Sent), seconds(h.Got), h.Kind, h.Gate)
-	if h.Code == 0 {
+	switch {
+	case h.Failed != 0:
+		return text + fmt.Sprintf("failed, %d", h.Failed)
+	case h.Code == 0:
 		return text + "no answer"
 	}
 	text += fmt.Sprint(h.Code)

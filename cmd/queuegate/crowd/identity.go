@@ -119,17 +119,17 @@ func (e *Evidence) checkGate(all []*admission) (found []Finding) {
 	readings := e.clock(all)
 	for _, p := range e.People {
 		for i, h := range p.Heard {
-			if !h.Inside {
-				continue
+			if !h.Inside || h.Kind == Order {
+				continue // the answer to an order that used the pass up does not tell how long it was good
 			}
 			end := h.With.End
 			for _, s := range h.Passes {
 				end = max(end, s.End)
 			}
-			roomTime := readClock(readings, h.Sent)
-			if end > 0 && end+rounding <= roomTime {
-				found = append(found, Finding{TheGate, fmt.Sprintf("the pass %s, over at room time %d, was accepted after room time %d\n  %s",
-					h.With.Admission, end, roomTime, p.upTo(i, 5))})
+			last := lastReading(readings, h.Sent)
+			if end > 0 && end+rounding <= last.roomTime {
+				found = append(found, Finding{TheGate, fmt.Sprintf("the pass %s, over at room time %d, was accepted after room time %d\n  %s %s told of that room time\n  %s",
+					h.With.Admission, end, last.roomTime, seconds(last.by), last.told, p.upTo(i, 5))})
 			}
 		}
 	}
