@@ -17,7 +17,7 @@ import (
 const (
 	// queues is how many people can ask in the same moment: each is a connection that
 	// serves its share of the people one after the other.
-	queues = 64
+	queues = 512
 	// slot is how exactly times are kept; wheel many of them are more than the longest
 	// time that anybody is told to wait.
 	slot  = 10 * time.Millisecond
