@@ -2,6 +2,7 @@ package queue_test
 
 import (
 	"context"
+	"math"
 	"sync"
 	"testing"
 	"time"
@@ -165,6 +166,41 @@ func TestAFarFaithfulPollerIsNeverAbsentAndStaysAheadOfFresherPeople(t *testing.
 	}
 	require.Less(t, heard, asked/2, "most polls of somebody far back cost Redis nothing (%d of %d heard)", heard, asked)
 	t.Logf("%d polls, %d heard by Redis", asked, heard)
+}
+
+// The faster a line, the oftener its people are heard of. When it becomes slow, who was
+// heard of as in a fast one is awaited as early as before.
+func TestAFarPollerIsHeardInTimeWhenTheLineBecomesSlow(t *testing.T) {
+	rdb := queuetest.Real(t)
+	line := newLine(t, rdb, closedTo)
+	const people, rank = 9000, 8000
+	fillLine(t, rdb, line, people)
+	flow := func(perSecond int64) {
+		require.NoError(t, rdb.HSet(t.Context(), line.Keys()[0], "flow", perSecond*1_000_000).Err())
+		advance(t, line, rdb, 900*time.Millisecond)
+		tickThrough(t, line)
+	}
+	flow(200)
+	room, _ := line.Room()
+	ticket := queue.Sign{Visitor: lineName(rank), Place: linePlace(rank), Due: math.MaxInt32, Epoch: room.Epoch, Ahead: -1}
+	slow := false
+	for range 20 {
+		s, err := line.Touch(t.Context(), ticket)
+		require.NoError(t, err)
+		require.Equal(t, queue.Waiting, s.State)
+		if s.Seen > 0 {
+			ticket.Seen, ticket.Due = s.Seen, s.Due
+		}
+		if !slow {
+			flow(0)
+			slow = true
+		}
+		for left := time.Duration(float64(s.Poll) * 1.2); left > 0; left -= 900 * time.Millisecond {
+			advance(t, line, rdb, min(left, 900*time.Millisecond))
+		}
+		tickThrough(t, line)
+		require.Greater(t, ticket.Due, now(t, line), "in time until the next poll")
+	}
 }
 
 // What a gate answers by itself, from an index of the line, is at most two per

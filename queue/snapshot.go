@@ -68,6 +68,8 @@ func (s *snapshot) ahead(place int64) (int64, bool) {
 
 // fromSnapshot answers a poll without Redis: of somebody far back whose last
 // sign of life is recent enough and who can have been neither admitted nor ended.
+// Redis awaits the next sign by the flow of the last one: when the line has become
+// slower since, and signs seldomer, it must still come before that.
 func (l *Line) fromSnapshot(sign Sign) (Standing, bool) {
 	snap, now, ok := l.recent()
 	if !ok || sign.Seen == 0 {
@@ -78,7 +80,14 @@ func (l *Line) fromSnapshot(sign Sign) (Standing, bool) {
 		return Standing{}, false
 	}
 	every := l.signFor(people, s.Room.Flow)
-	return s, every > 0 && now-sign.Seen < every.Milliseconds()
+	recorded := every > 0 && now-sign.Seen < every.Milliseconds()
+	return s, recorded && now+l.longestPoll(s.Poll).Milliseconds() <= sign.Due
+}
+
+// longestPoll is how long the next poll may take to come, jitter included, with the
+// presence window.
+func (l *Line) longestPoll(poll time.Duration) time.Duration {
+	return poll + poll/5 + l.opts().PresenceWindow
 }
 
 // drawEvery is the time between two draws, in microseconds of room time, as in
