@@ -80,8 +80,9 @@ lint: fmt-check vet staticcheck golangci ## gofmt, go vet, staticcheck, and gola
 vuln: ## Look for known vulnerabilities in what we call (asks the Go vulnerability database)
 	$(GO) run $(GOVULNCHECK) ./...
 
-check-docs: ## Compare the documentation with the code (not in this version)
-	@$(NOT_BUILT)
+check-docs: ## Compare the documentation with the code: keys, commands, metrics, rights, figures, examples
+	@.ci/need gcc redis-server git curl nginx haproxy prometheus
+	$(GO) test -count=1 -timeout 10m -run '$(DOCS)' ./config ./queue ./proxy/... ./token ./cmd/queuegate ./examples/...
 
 demo-stampede: build ## 2,000 visitors and 100 in stock, with and without the gate, side by side (about 2 minutes)
 	@.ci/need redis-server
@@ -111,5 +112,8 @@ golangci:
 	else \
 		echo "golangci-lint is not installed: .golangci.yml was not applied"; \
 	fi
+
+# The tests that read documentation, by name.
+DOCS := README|Readme|TheGuide|PublicSurface|AsDeclared|TheExampleHolds|TheDescription|Recipes|IsExplained|ExampleFiles|ScaleOutExamples|MinimalExample|VectorsAre|^Example
 
 NOT_BUILT = echo "make $@: not in this version" >&2; exit 1

@@ -53,6 +53,8 @@ func TestInABrowser(t *testing.T) {
 		{"EventSource and WebSocket of a page of the shop follow the line", clientsOfOthers},
 		{"somebody else's error page is no way in and costs no turn", wayInIsBlocked},
 		{"behind a front proxy that asks, a dead shop and a stay that is over need no second click", behindAFrontThatAsks},
+		{"a service worker that keeps all it gets keeps nothing of ours", serviceWorkerKeepsNothing},
+		{"in a frame of another site the line works where it is allowed, and nowhere else", framedByAnotherSite},
 		{"axe finds nothing in any state and language", accessible},
 		{"an operator signs in and does everything from the dashboard", operatorRunsTheRoom},
 		{"the dashboard says what is wrong, and never shows the old as live", dashboardTellsTrouble},
