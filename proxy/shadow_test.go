@@ -93,6 +93,7 @@ func TestShadowChangesNoByteInEitherDirection(t *testing.T) {
 			got := b.do("POST", "/order/%2e?a;b", "body", append(lines, "User-Agent: t")...)
 			sent := b.shop.last()
 			shop += sent.line + "\n" + strings.Join(sent.lines, "\n") + sent.body
+			got.Header.Del("Date") // a second may pass
 			client += fmt.Sprint(got.StatusCode, got.Header, got.text)
 		}
 		address := regexp.MustCompile(`127\.0\.0\.1:\d+`)
