@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 )
@@ -80,8 +81,17 @@ func (c Cookie) domainAt(host string) (domain string, ok bool) {
 
 // baker writes and reads the two cookies of one room. Nothing else does.
 type baker struct {
-	room   string
-	cookie Cookie
+	room          string
+	cookie        Cookie
+	ticket, entry [2]string // the names they have, see names
+}
+
+func newBaker(room string, c Cookie) baker {
+	return baker{
+		room: room, cookie: c,
+		ticket: [2]string{hostPrefix + ticketCookie + room, ticketCookie + room},
+		entry:  [2]string{hostPrefix + entryCookie + room, entryCookie + room},
+	}
 }
 
 // secure reports whether cookies for this request carry Secure.
@@ -139,11 +149,11 @@ func (b baker) clear(r *http.Request, kind string, at site) []*http.Cookie {
 // read returns what the request brought under kind in either spelling, at most
 // maxTwins values.
 func (b baker) read(r *http.Request, kind string) []string {
-	if _, any := r.Header["Cookie"]; !any { // apps and scripts bring theirs in a header
-		return nil
-	}
 	var values []string
-	for _, name := range []string{hostPrefix + kind + b.room, kind + b.room} {
+	for _, name := range b.names(kind) {
+		if !mentions(r.Header["Cookie"], name) { // taking cookies apart allocates each of them
+			continue
+		}
 		for _, c := range r.CookiesNamed(name) {
 			if len(values) == maxTwins {
 				return values
@@ -152,6 +162,19 @@ func (b baker) read(r *http.Request, kind string) []string {
 		}
 	}
 	return values
+}
+
+// names are those of the cookies of a kind, in the order in which they are believed.
+func (b baker) names(kind string) [2]string {
+	if kind == entryCookie {
+		return b.entry
+	}
+	return b.ticket
+}
+
+// mentions reports whether a name stands in one of the lines.
+func mentions(lines []string, name string) bool {
+	return slices.ContainsFunc(lines, func(line string) bool { return strings.Contains(line, name) })
 }
 
 // ourCookie reports whether a cookie of this name is one of the gate's, of any
@@ -170,19 +193,30 @@ func stripOurs(lines []string) []string {
 			kept = append(kept, line)
 			continue
 		}
-		parts := strings.Split(line, ";")
-		rest := parts[:0]
-		for _, part := range parts {
-			name, _, _ := strings.Cut(part, "=")
-			if !ourCookie(strings.TrimSpace(name)) {
-				rest = append(rest, part)
-			}
-		}
-		if line := strings.TrimLeft(strings.Join(rest, ";"), " \t"); line != "" {
+		if line := strings.TrimLeft(withoutOurs(line), " \t"); line != "" {
 			kept = append(kept, line)
 		}
 	}
 	return kept
+}
+
+// withoutOurs is one line without the gate's cookies.
+func withoutOurs(line string) string {
+	var kept strings.Builder
+	some := false
+	for part := range strings.SplitSeq(line, ";") {
+		if name, _, _ := strings.Cut(part, "="); ourCookie(strings.TrimSpace(name)) {
+			continue
+		}
+		if some {
+			kept.WriteByte(';')
+		} else {
+			kept.Grow(len(line))
+		}
+		kept.WriteString(part)
+		some = true
+	}
+	return kept.String()
 }
 
 // dropOurs removes Set-Cookie lines under the gate's names: the shop has no

@@ -247,11 +247,11 @@ func (x *exchange) introduce(h http.Header) {
 		return
 	}
 	p := x.admitted.pass
-	h.Set(headerRoom, p.Room)
-	h.Set(headerVisitor, p.Visitor)
-	h.Set(headerAdmission, p.Admission)
+	x.lines.set(h, headerRoom, p.Room)
+	x.lines.set(h, headerVisitor, p.Visitor)
+	x.lines.set(h, headerAdmission, p.Admission)
 	if x.room.ForwardToken {
-		h.Set(headerEntryToken, x.admitted.raw)
+		x.lines.set(h, headerEntryToken, x.admitted.raw)
 	}
 }
 

@@ -104,7 +104,7 @@ func FuzzCookies(f *testing.F) {
 		f.Add(line, "a=1; b=\"2\"")
 		f.Add("s=1", line)
 	}
-	bake := baker{room: "sale"}
+	bake := newBaker("sale", Cookie{})
 	f.Fuzz(func(t *testing.T, first, second string) {
 		lines := []string{first, second}
 		before := (&http.Request{Header: http.Header{"Cookie": lines}}).Cookies()

@@ -132,7 +132,7 @@ func (g *Gate) open(o Options) ([]route.Room, error) {
 			before = o.After.rooms[r.Name]
 		}
 		rm := &room{
-			Room: r, baker: baker{room: r.Name, cookie: r.Cookie}, page: renderer,
+			Room: r, baker: newBaker(r.Name, r.Cookie), page: renderer,
 			entry: entryPath(r.Protect), polls: before.polls, inFlight: before.inFlight, shop: g.shop,
 		}
 		if r.Upstream.given() {

@@ -1,8 +1,13 @@
 package proxy_test
 
 import (
+	"bytes"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -75,21 +80,84 @@ func BenchmarkPoll(b *testing.B) {
 	}
 }
 
-// The hot paths allocate no more than they were brought down to: a number that does not
-// depend on the machine.
-func TestHotPathsAllocateNoMoreThanTheyDid(t *testing.T) {
-	for _, c := range []struct {
-		name string
-		hot  func(*testing.T) hot
-		most float64
-	}{
-		{"a poll by header", func(t *testing.T) hot { return hotPoll(t, "header") }, 15},
-		{"a poll by cookie", func(t *testing.T) hot { return hotPoll(t, "cookie") }, 22},
+// hotShop answers a page of a kilobyte, as fast as anything can.
+func hotShop(t testing.TB) *url.URL {
+	page := bytes.Repeat([]byte("x"), 1024)
+	shop := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header()["Content-Type"] = []string{"text/html; charset=utf-8"}
+		_, _ = w.Write(page)
+	}))
+	t.Cleanup(shop.Close)
+	at, err := url.Parse(shop.URL)
+	require.NoError(t, err)
+	return at
+}
+
+// browsing are the headers that a browser sends with every request.
+func browsing(cookie string) http.Header {
+	return http.Header{
+		"Accept": {"text/html,application/xhtml+xml"}, "Accept-Encoding": {"gzip"}, "Accept-Language": {"en"},
+		"User-Agent": {"Mozilla/5.0"}, "Sec-Fetch-Mode": {"navigate"}, "Cookie": {cookie},
+	}
+}
+
+// hotPass is the request of somebody admitted, on a route that is protected or not.
+func hotPass(t testing.TB, target string) hot {
+	shop := hotShop(t)
+	b := newBench(t, func(o *proxy.Options) { o.Log, o.Upstream = nil, proxy.Upstream{URL: shop} })
+	return newHot(t, b.gate, target, browsing(b.enter(t)), http.StatusOK)
+}
+
+// enter takes up a pass and returns its cookie.
+func (b *bench) enter(t testing.TB) string {
+	t.Helper()
+	var cookies []string
+	for range 2 { // admitted at once, then taken up
+		for _, c := range b.call("GET", "/order", "", "Sec-Fetch-Mode: navigate", "Cookie: "+strings.Join(cookies, "; ")).Cookies() {
+			if strings.HasPrefix(c.Name, "queuegate_entry") {
+				cookies = []string{c.Name + "=" + c.Value}
+			}
+		}
+	}
+	require.NotEmpty(t, cookies)
+	return cookies[0]
+}
+
+// hotBare is the same by httputil.ReverseProxy alone, tuned as the gate's is.
+func hotBare(t testing.TB) hot {
+	shop := hotShop(t)
+	pool := &sync.Pool{New: func() any { return new([32 << 10]byte) }}
+	bare := &httputil.ReverseProxy{
+		Rewrite: func(r *httputil.ProxyRequest) {
+			r.SetURL(shop)
+			r.Out.Host = r.In.Host
+			r.SetXForwarded()
+		},
+		Transport:  &http.Transport{MaxIdleConns: 512, MaxIdleConnsPerHost: 512, DisableCompression: true},
+		BufferPool: hotBuffers{pool},
+	}
+	return newHot(t, bare, "/order", browsing("theme=dark"), http.StatusOK)
+}
+
+type hotBuffers struct{ *sync.Pool }
+
+func (b hotBuffers) Get() []byte  { return b.Pool.Get().(*[32 << 10]byte)[:] }
+func (b hotBuffers) Put(p []byte) { b.Pool.Put((*[32 << 10]byte)(p)) }
+
+// BenchmarkPass is one request at a time to a shop in the same process: by a bare
+// reverse proxy, and through the gate on a route that nobody protects and with a pass.
+func BenchmarkPass(b *testing.B) {
+	for name, start := range map[string]func(testing.TB) hot{
+		"bare":        hotBare,
+		"unprotected": func(t testing.TB) hot { return hotPass(t, "/") },
+		"pass":        func(t testing.TB) hot { return hotPass(t, "/order") },
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			h := c.hot(t)
-			got := testing.AllocsPerRun(1000, h.serve)
-			require.LessOrEqual(t, got, c.most)
+		b.Run(name, func(b *testing.B) {
+			h := start(b)
+			b.ReportAllocs()
+			for b.Loop() {
+				h.serve()
+			}
 		})
 	}
 }

@@ -41,12 +41,12 @@ type keeper struct {
 	renewed time.Time  // when the stream renewed it last
 }
 
-// keepSlot begins to keep the slot of x's pass, and its order lock when the
-// request has it.
-func (x *exchange) keepSlot(giveUp context.CancelCauseFunc) *keeper {
-	k := &keeper{x: x, giveUp: giveUp, renewed: x.g.now()}
+// keep begins to keep the slot of x's pass, and its order lock when the request has
+// it.
+func (k *keeper) keep(x *exchange, giveUp context.CancelCauseFunc) {
+	k.x, k.giveUp, k.renewed = x, giveUp, x.g.now()
 	if x.admitted == nil {
-		return k
+		return
 	}
 	k.pass = x.admitted.pass
 	k.order.Store(x.order)
@@ -59,7 +59,6 @@ func (x *exchange) keepSlot(giveUp context.CancelCauseFunc) *keeper {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.timer = time.AfterFunc(first, k.look)
-	return k
 }
 
 // decided tells that the shop's answer is there: from now on the slot is kept and

@@ -48,19 +48,36 @@ type shop struct {
 
 // trip is one request on its way to the shop: what the hooks of the reverse
 // proxy need to know of it.
+//
+// It is the request's context too, which is how they find it.
 type trip struct {
+	context.Context
 	x     *exchange
 	timer *time.Timer
 	body  *watchedBody
-	slot  *keeper
-	// giveUp breaks the request off, cause tells why that was done, over is called
-	// when its stream has ended.
+	slot  keeper
+	// giveUp breaks the request off, over is called when its stream has ended.
 	giveUp context.CancelCauseFunc
-	cause  func() error
 	over   func()
+
+	// What ends the wait for a client that does not let go of it.
+	control  *http.ResponseController
+	patience time.Duration
+	parting  sync.WaitGroup
 }
 
 type tripKey struct{}
+
+// Value implements context.Context.
+func (t *trip) Value(key any) any {
+	if key == (tripKey{}) {
+		return t
+	}
+	return t.Context.Value(key)
+}
+
+// cause tells why the request was broken off; nil when it was not.
+func (t *trip) cause() error { return context.Cause(t.Context) }
 
 func tripOf(ctx context.Context) *trip {
 	t, _ := ctx.Value(tripKey{}).(*trip)
@@ -95,14 +112,16 @@ func (s *shop) serve(x *exchange) {
 	}
 	ctx, cancel := context.WithCancelCause(base)
 	defer cancel(nil)
-	t := &trip{x: x, giveUp: cancel, cause: func() error { return context.Cause(ctx) }, timer: time.AfterFunc(s.maxRequest, func() { cancel(errMaxRequest) })}
+	t := &trip{Context: ctx, x: x, giveUp: cancel, patience: s.patience, control: http.NewResponseController(x.w)}
+	t.timer = time.AfterFunc(s.maxRequest, t.tooLong)
 	defer t.timer.Stop()
 	defer func() { t.ended(t.cause()) }()
-	x.record.giveUp = func() { cancel(errManyInformed) }
-	t.slot = x.keepSlot(cancel)
+	x.record.giveUp = cancel
+	t.slot.keep(x, cancel)
 	defer t.slot.stop()
-	defer s.noLonger(ctx, x.w)()
-	r := withoutUpgrade(x.r).WithContext(context.WithValue(ctx, tripKey{}, t))
+	t.parting.Add(1)
+	defer t.parted(context.AfterFunc(ctx, t.part))
+	r := withoutUpgrade(x.r).WithContext(t)
 	if r.Body != nil && r.Body != http.NoBody {
 		t.body = &watchedBody{ReadCloser: r.Body}
 		r.Body = t.body
@@ -115,25 +134,28 @@ func (s *shop) serve(x *exchange) {
 	s.proxy.ServeHTTP(w, r)
 }
 
-// noLonger ends the wait for a client that neither reads its answer nor sends its
-// body, some time after the request was broken off: else it would be in flight for
-// ever. What it returns ends the watch.
-func (s *shop) noLonger(ctx context.Context, w http.ResponseWriter) (over func()) {
-	control, set := http.NewResponseController(w), make(chan struct{})
-	deadline := func(at time.Time) {
-		_ = control.SetWriteDeadline(at)
-		_ = control.SetReadDeadline(at)
+// tooLong breaks off a request that has run as long as one may.
+func (t *trip) tooLong() { t.giveUp(errMaxRequest) }
+
+// part ends the wait for a client that neither reads its answer nor sends its body,
+// some time after the request was broken off: else it would be in flight for ever.
+func (t *trip) part() {
+	defer t.parting.Done()
+	t.deadline(time.Now().Add(t.patience))
+}
+
+// parted takes that back when the request is over; unwatch tells whether part was
+// never called.
+func (t *trip) parted(unwatch func() bool) {
+	if !unwatch() {
+		t.parting.Wait()
+		t.deadline(time.Time{}) // the connection may go on
 	}
-	stop := context.AfterFunc(ctx, func() {
-		defer close(set)
-		deadline(time.Now().Add(s.patience))
-	})
-	return func() {
-		if !stop() {
-			<-set
-			deadline(time.Time{}) // the connection may go on
-		}
-	}
+}
+
+func (t *trip) deadline(at time.Time) {
+	_ = t.control.SetWriteDeadline(at)
+	_ = t.control.SetReadDeadline(at)
 }
 
 // rewrite makes the outgoing request. The reverse proxy has removed hop-by-hop
@@ -148,7 +170,7 @@ func (s *shop) rewrite(pr *httputil.ProxyRequest) {
 	believe := x.g.clients.PeerTrusted(pr.In)
 	if believe { // the reverse proxy took them away; the peer's word stands
 		for name, values := range pr.In.Header {
-			if strings.HasPrefix(fold(name), "x-forwarded-") {
+			if f := foldStart(name); f.begins("x-forwarded-") {
 				out.Header[name] = values
 			}
 		}
@@ -158,7 +180,7 @@ func (s *shop) rewrite(pr *httputil.ProxyRequest) {
 	if t := tripOf(pr.In.Context()); t.body != nil {
 		t.body.arriving, t.body.announced = x.r.Trailer, out.Trailer
 	}
-	forward(out.Header, pr.In, peerAddress(pr.In), x.proto, believe)
+	x.lines.forward(out.Header, pr.In, peerAddress(pr.In), x.proto, believe)
 	if lines := stripOurs(out.Header["Cookie"]); len(lines) > 0 {
 		out.Header["Cookie"] = lines
 	} else {
@@ -196,7 +218,7 @@ func (s *shop) target(raw string) *url.URL {
 // only for a path that begins with two slashes and holds bytes that a URL may
 // not hold unescaped.
 func (s *shop) forwardable(raw string) bool {
-	return s.target(raw).RequestURI() == raw
+	return !strings.HasPrefix(raw, "//") || s.target(raw).RequestURI() == raw
 }
 
 // answer works on the shop's answer before the client sees any of it.
@@ -296,7 +318,11 @@ func withoutUpgrade(r *http.Request) *http.Request {
 }
 
 func isEventStream(h http.Header) bool {
-	mediaType, _, _ := mime.ParseMediaType(h.Get("Content-Type"))
+	said := h.Get("Content-Type")
+	if !strings.Contains(strings.ToLower(said), "text/event-stream") { // what is parsed is allocated
+		return false
+	}
+	mediaType, _, _ := mime.ParseMediaType(said)
 	return mediaType == "text/event-stream"
 }
 

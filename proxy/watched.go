@@ -79,7 +79,7 @@ func (w *watched) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 func (rec *record) inform() bool {
 	rec.informed++
 	if rec.informed == informedMost+1 && rec.giveUp != nil {
-		rec.giveUp()
+		rec.giveUp(errManyInformed)
 	}
 	return rec.informed <= informedMost
 }
