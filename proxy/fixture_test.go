@@ -76,7 +76,7 @@ func newRawShop(t testing.TB) *rawShop {
 			go s.serve(conn)
 		}
 	}()
-	t.Cleanup(func() { ln.Close(); wg.Wait() })
+	t.Cleanup(func() { ln.Close(); wg.Wait(); s.hangUp() })
 	return s
 }
 
@@ -288,7 +288,7 @@ func newBench(t testing.TB, change ...func(*proxy.Options)) *bench {
 	b.server = httptest.NewUnstartedServer(b.served(b.gate))
 	b.server.Config.DisableGeneralOptionsHandler = true // as the gate's own server
 	b.server.Start()
-	t.Cleanup(b.server.Close)
+	t.Cleanup(func() { b.server.Close(); b.gate.Close() })
 	return b
 }
 
