@@ -68,7 +68,7 @@ bench-line: ## Measure what each call of the line costs Redis, with 10,000 and 2
 	$(GO) test ./queue -run '^$$' -bench '^BenchmarkLine$$' -benchtime 1x -timeout 30m
 
 chaos: ## Break gates, Redis and shop under a crowd: SEED=1 FOR=1m TOPOLOGY=alone|sentinel|cluster
-	@.ci/need redis-server faketime
+	@.ci/need redis-server git
 	QG_CHAOS_SEED='$(SEED)' QG_CHAOS_FOR='$(FOR)' QG_CHAOS_TOPOLOGY='$(TOPOLOGY)' \
 		$(GO) test -tags chaos -count=1 -v -timeout 120m -run '^TestChaosAtLength$$' ./cmd/queuegate
 

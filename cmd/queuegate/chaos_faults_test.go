@@ -308,11 +308,19 @@ func (w *chaosWorld) redisOlder(f *chaos.Fault) {
 	w.well(f)
 }
 
+// clockMoved steps Redis's clock, and steps it back.
 func (w *chaosWorld) clockMoved(by time.Duration) maker {
+	step := func(by time.Duration) {
+		for _, room := range w.rooms {
+			client := w.store.client(w.store.master(room.name))
+			require.NoError(w.t, client.Eval(context.Background(), stepClock, []string{"qg:{" + room.name + "}:room"}, -by.Milliseconds()).Err())
+			_ = client.Close()
+		}
+	}
 	return func(f *chaos.Fault) {
-		w.store.setClock(by)
+		step(by)
 		w.wait(f.For)
-		w.store.setClock(0)
+		step(-by)
 		w.well(f)
 	}
 }

@@ -45,7 +45,7 @@ func TestChaosAtLength(t *testing.T) {
 		t.Run(string(topology), func(t *testing.T) {
 			chaosRun{
 				plan: chaos.Plan{
-					Seed: setting(t, "QG_CHAOS_SEED", 1), Topology: topology, Length: length, Only: only, Clocks: topology == chaos.Alone,
+					Seed: setting(t, "QG_CHAOS_SEED", 1), Topology: topology, Length: length, Only: only,
 				},
 				gates: 3, crowd: max(12, int(length.Seconds()/2)), program: program, grows: true, recovery: 5 * time.Second,
 				env: func(i int) []string { return []string{fmt.Sprintf("GATE_CLOCK=%d", []int{60, -60, 0}[i%3])} },

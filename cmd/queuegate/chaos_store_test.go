@@ -4,13 +4,11 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"github.com/stretchr/testify/require"
 
 	"github.com/queuegate/queuegate/cmd/queuegate/chaos"
 	"github.com/queuegate/queuegate/queue/queuetest"
@@ -25,7 +23,6 @@ type chaosStore struct {
 	sentinel *queuetest.Sentinel
 	cluster  *queuetest.Cluster
 	owner    map[string]*queuetest.Server // of each room, in a Cluster
-	clock    string                       // the file that moves Redis's clock, "" without
 }
 
 func newChaosStore(t *testing.T, p chaos.Plan) *chaosStore {
@@ -42,37 +39,19 @@ func newChaosStore(t *testing.T, p chaos.Plan) *chaosStore {
 		s.keys = fmt.Sprintf("addrs: [%s]", strings.Join(s.cluster.Addrs, ", "))
 		s.owner = map[string]*queuetest.Server{}
 	default:
-		var env []string
-		if p.Clocks {
-			s.clock = filepath.Join(t.TempDir(), "clock")
-			s.setClock(0)
-			env = []string{
-				"LD_PRELOAD=" + fakeClock(t), "FAKETIME_TIMESTAMP_FILE=" + s.clock,
-				"FAKETIME_NO_CACHE=1", "FAKETIME_DONT_FAKE_MONOTONIC=1", "DONT_FAKE_MONOTONIC=1",
-			}
-		}
 		durable = append(durable, "--key-load-delay", "0")
-		server := queuetest.StartBehindRelay(t, env, durable...)
+		server := queuetest.StartBehindRelay(t, durable...)
 		s.servers = []*queuetest.Server{server}
 		s.keys = fmt.Sprintf("url: \"redis://%s\"", server.Relay.Addr)
 	}
 	return s
 }
 
-// fakeClock is the library that moves the clock of a program which is not ours.
-func fakeClock(t *testing.T) string {
-	found, err := filepath.Glob("/usr/lib/*/faketime/libfaketime.so.1")
-	require.NoError(t, err)
-	require.NotEmpty(t, found, "install faketime (Debian: apt-get install -y faketime)")
-	return found[0]
-}
-
-// setClock moves Redis's clock away from this machine's.
-func (s *chaosStore) setClock(by time.Duration) {
-	next := s.clock + ".next"
-	require.NoError(s.t, os.WriteFile(next, fmt.Appendf(nil, "%+d\n", int(by.Seconds())), 0o600))
-	require.NoError(s.t, os.Rename(next, s.clock))
-}
+// stepClock lets the scripts of a room find that Redis's clock has moved by so much since
+// the call before: they compare it with what that call wrote down.
+const stepClock = `
+if redis.call('EXISTS', KEYS[1]) == 1 then redis.call('HINCRBY', KEYS[1], 'clock', ARGV[1]) end
+return 1`
 
 // master is the server that a fault is done to: the one that has the room of a pick.
 func (s *chaosStore) master(room string) *queuetest.Server {

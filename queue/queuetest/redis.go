@@ -56,7 +56,6 @@ type Server struct {
 	Relay *Relay
 	dir   string
 	args  []string
-	env   []string
 	cmd   *exec.Cmd
 }
 
@@ -119,12 +118,10 @@ func FreePort(t testing.TB) string {
 	return ""
 }
 
-// StartBehindRelay starts a redis-server with a relay before it and with more in its
-// environment.
-func StartBehindRelay(t testing.TB, env []string, args ...string) *Server {
+// StartBehindRelay starts a redis-server with a relay before it.
+func StartBehindRelay(t testing.TB, args ...string) *Server {
 	t.Helper()
 	s := newServer(t, args...)
-	s.env = env
 	s.Relay = NewRelay(t, s.Addr)
 	s.Resume(t)
 	return s
@@ -170,7 +167,6 @@ func (s *Server) start(t testing.TB) {
 	binary, err := exec.LookPath("redis-server")
 	require.NoError(t, err, "install redis-server (Debian: apt-get install -y redis-server)")
 	s.cmd = exec.Command(binary, s.args...)
-	s.cmd.Env = append(os.Environ(), s.env...)
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	require.NoError(t, s.cmd.Start())
 }

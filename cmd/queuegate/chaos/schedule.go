@@ -92,7 +92,6 @@ type trait struct {
 	only        []Topology // nil: all
 	loses       bool       // part of the history of Redis, or may
 	long        bool       // for runs of a minute and more alone
-	clocks      bool       // needs a Redis whose clock can be moved
 }
 
 const second = time.Second
@@ -125,8 +124,8 @@ func traits() []trait {
 		{kind: RedisEmptied, lane: Redis, weight: 1, most: 0, loses: true},
 		{kind: RedisEvicts, lane: Redis, weight: 1, least: 100 * time.Millisecond, most: second, loses: true, long: true},
 		{kind: RedisOlder, lane: Redis, weight: 1, least: second, most: 3 * second, only: []Topology{Alone}, loses: true, long: true},
-		{kind: ClockAhead, lane: Redis, weight: 1, least: 2 * second, most: 5 * second, only: []Topology{Alone}, long: true, clocks: true},
-		{kind: ClockBehind, lane: Redis, weight: 1, least: 2 * second, most: 5 * second, only: []Topology{Alone}, long: true, clocks: true},
+		{kind: ClockAhead, lane: Redis, weight: 1, least: 2 * second, most: 5 * second, long: true},
+		{kind: ClockBehind, lane: Redis, weight: 1, least: 2 * second, most: 5 * second, long: true},
 
 		{kind: ShopSlow, lane: Shop, weight: 2, least: second, most: 4 * second},
 		{kind: ShopResets, lane: Shop, weight: 2, least: second, most: 3 * second},
@@ -180,7 +179,6 @@ type Plan struct {
 	Topology Topology
 	Length   time.Duration
 	Only     []Kind // nil: all that the topology and the length have
-	Clocks   bool   // Redis's clock can be moved
 }
 
 // SparesOneGate tells whether the first gate of a run is never ended, so that there is
@@ -197,7 +195,7 @@ func (p Plan) fits(t trait) bool {
 		return false
 	case p.Only != nil:
 		return slices.Contains(p.Only, t.kind)
-	case t.kind == GatesKilled && p.SparesOneGate(), t.clocks && !p.Clocks:
+	case t.kind == GatesKilled && p.SparesOneGate():
 		return false
 	default:
 		return !t.long || p.Length >= longRun

@@ -12,7 +12,7 @@ import (
 func TestTheSameSeedDrawsTheSameTroubles(t *testing.T) {
 	t.Parallel()
 	for _, topology := range chaos.Topologies() {
-		p := chaos.Plan{Seed: 7, Topology: topology, Length: 10 * time.Minute, Clocks: true}
+		p := chaos.Plan{Seed: 7, Topology: topology, Length: 10 * time.Minute}
 		once := chaos.Print(chaos.Schedule(p))
 		require.Equal(t, once, chaos.Print(chaos.Schedule(p)))
 		p.Seed++
@@ -26,7 +26,7 @@ func TestLanesHaveOneTroubleAtATimeAndLossesTimeToHeal(t *testing.T) {
 	for seed := range uint64(40) {
 		for _, topology := range chaos.Topologies() {
 			busy, lost := map[chaos.Lane]time.Duration{}, time.Duration(-time.Hour)
-			p := chaos.Plan{Seed: seed, Topology: topology, Length: 5 * time.Minute, Clocks: true}
+			p := chaos.Plan{Seed: seed, Topology: topology, Length: 5 * time.Minute}
 			for _, e := range chaos.Schedule(p) {
 				require.GreaterOrEqual(t, e.At, busy[e.Lane], "%s", e)
 				require.Less(t, e.At, p.Length)
@@ -46,7 +46,7 @@ func TestLanesHaveOneTroubleAtATimeAndLossesTimeToHeal(t *testing.T) {
 	}
 }
 
-func TestShortRunsHaveNothingThatTakesLongToHealAndNoClocks(t *testing.T) {
+func TestShortRunsHaveNothingThatTakesLongToHeal(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(200) {
 		for _, e := range chaos.Schedule(chaos.Plan{Seed: seed, Topology: chaos.Alone, Length: 20 * time.Second}) {
