@@ -96,11 +96,20 @@ func chaosRooms(crowd int, within time.Duration) []roomPlan {
 // watchRoom lets nobody in: whoever watches there waits through the whole run.
 const watchRoom = "  - {name: watch, protect: [{paths: [/watch]}], total_active_users: 1, queue_all: true}\n"
 
-// start makes the run and judges it.
+// start makes the run, and tells of every promise that was broken.
 func (r chaosRun) start(t *testing.T) {
+	again, stories := r.stories(t)
+	for _, story := range stories {
+		t.Errorf("%s\n%s", again, story)
+	}
+}
+
+// stories makes the run and judges it: how to make it again, and the shortest story of
+// each promise that was broken.
+func (r chaosRun) stories(t *testing.T) (again string, stories []string) {
 	w := newChaosWorld(t, r)
 	events := chaos.Schedule(r.plan)
-	again := fmt.Sprintf("make chaos SEED=%d FOR=%s TOPOLOGY=%s", r.plan.Seed, r.plan.Length, r.plan.Topology)
+	again = fmt.Sprintf("make chaos SEED=%d FOR=%s TOPOLOGY=%s", r.plan.Seed, r.plan.Length, r.plan.Topology)
 	t.Logf("%s draws:\n%s", again, chaos.Print(events))
 
 	ctx, cancel := context.WithCancel(t.Context())
@@ -115,7 +124,7 @@ func (r chaosRun) start(t *testing.T) {
 		w.checkGrowth()
 	}
 	w.shutDown()
-	w.judge(again)
+	return again, w.judge()
 }
 
 func newChaosWorld(t *testing.T, r chaosRun) *chaosWorld {
@@ -271,7 +280,7 @@ func (w *chaosWorld) keepLog(i int) {
 }
 
 // judge audits the run.
-func (w *chaosWorld) judge(again string) {
+func (w *chaosWorld) judge() []string {
 	e := &chaos.Evidence{Recovery: w.run.recovery, Calls: w.calls, Logs: w.logs, Orders: w.ledger.orders}
 	for _, f := range w.faults {
 		e.Faults = append(e.Faults, *f)
@@ -311,8 +320,6 @@ func (w *chaosWorld) judge(again string) {
 	for _, kind := range slices.Sorted(maps.Keys(w.met(e))) {
 		w.t.Logf("  %s: %s", kind, w.met(e)[kind])
 	}
-	for _, story := range chaos.Shortest(found, e.Faults) {
-		w.t.Errorf("%s\n%s", again, story)
-	}
 	require.NotEmpty(w.t, w.ledger.visits, "nobody reached the shop")
+	return chaos.Shortest(found, e.Faults)
 }
