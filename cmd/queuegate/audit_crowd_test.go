@@ -212,6 +212,8 @@ func (p *person) ask(kind crowd.Kind, method, path string, header map[string]str
 	got, err := send(p.client, request{method: method, url: *p.gates[gate].Load() + path, header: all})
 	h.Got = time.Since(p.start)
 	switch {
+	case err != nil && p.cookies:
+		p.holds.End = 0 // the jar may have taken a renewed pass from an answer that broke off
 	case err != nil:
 	case got.code < 500:
 		h.Code = got.code
