@@ -56,8 +56,7 @@ func fold(name string) string {
 }
 
 // folded is what fold makes of the first characters of a name: all there are of those
-// that matter here. It lies on the stack: fold allocates for every name with a capital,
-// which was a third of what a request to the shop cost before its connection.
+// that matter here. It lies on the stack: fold allocates for every name with a capital.
 type folded struct {
 	text [32]byte
 	n    int

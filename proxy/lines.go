@@ -4,7 +4,7 @@ import "net/http"
 
 // lines are the values of the headers of one answer, one each. They are part of the
 // exchange, so that an answer of ours allocates none of them: Header.Set makes a slice
-// for each, and the eight that every answer has took 0.4 µs.
+// for each: a poll allocates 15 times with these and 23 times with that.
 type lines struct {
 	values [12]string
 	used   int

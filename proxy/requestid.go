@@ -4,8 +4,7 @@ import "math/rand/v2"
 
 // newRequestID names a request: 26 characters that hold 128 bits, as
 // crypto/rand.Text writes them. It tells requests apart, over all gates, and keeps no
-// secret; the runtime's generator, seeded by the system, takes 25 ns where the system's
-// takes 420.
+// secret; the runtime's generator is seeded by the system and asks it nothing more.
 func newRequestID() string {
 	const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"
 	var id [26]byte

@@ -8,7 +8,7 @@ import (
 )
 
 // watched is the way to the client with eyes for status and length. It is part of the
-// exchange: a writer wrapped in closures cost 12 allocations a request and 1.1 µs.
+// exchange: a writer wrapped in closures was the first thing that the profile of a poll named.
 type watched struct {
 	next http.ResponseWriter
 	rec  *record
