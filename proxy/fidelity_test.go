@@ -289,6 +289,31 @@ func TestEventsAndChunksAreNotHeldBack(t *testing.T) {
 	}
 }
 
+// A file or a long answer of known length whose parts come slowly: its head arrives
+// before any of it, and each part before the next.
+func TestASlowBodyOfKnownLengthIsNotHeldBack(t *testing.T) {
+	b := newBench(t)
+	next := make(chan struct{})
+	b.shop.does(func(_ shopRequest, conn net.Conn) {
+		_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 15\r\n\r\n")
+		for range 3 {
+			<-next
+			_, _ = io.WriteString(conn, "line\n")
+		}
+	})
+	resp, err := http.Get(b.server.URL + "/report") //nolint:noctx // a test
+	require.NoError(t, err)
+	defer resp.Body.Close()
+	require.EqualValues(t, 15, resp.ContentLength)
+	r := bufio.NewReader(resp.Body)
+	for range 3 {
+		next <- struct{}{}
+		line, err := r.ReadString('\n')
+		require.NoError(t, err)
+		require.Equal(t, "line\n", line)
+	}
+}
+
 func TestWebSocketPassesForTheAdmittedAlone(t *testing.T) {
 	b := newBench(t)
 	upgrade := []string{"Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Version: 13", "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ=="}

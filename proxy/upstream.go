@@ -23,6 +23,12 @@ const statusClientGone = 499
 // patience is long enough for the answer that says why, also on a slow line.
 const patience = 5 * time.Second
 
+// flushAfter is how long a part of a body of known length may wait for more of it. Events
+// and bodies of unknown length never wait: the reverse proxy sees to that. Nor does the
+// end of a body, so an ordinary answer goes out in one piece; with no wait at all its head
+// would be sent alone, by a goroutine of its own.
+const flushAfter = 5 * time.Millisecond
+
 // Why a request is broken off that is at the shop.
 var (
 	errMaxRequest   = errors.New("proxy: the request ran longer than max_request")
@@ -92,7 +98,7 @@ func newShop(u Upstream, log *slog.Logger) *shop {
 		Rewrite:        s.rewrite,
 		Transport:      newTransport(u, s.refusal.DialContext),
 		BufferPool:     newBuffers(),
-		FlushInterval:  -1, // what the shop has sent is not held back
+		FlushInterval:  flushAfter,
 		ModifyResponse: s.answer,
 		ErrorHandler:   s.fail,
 		ErrorLog:       serverLog(log, slog.LevelDebug),
