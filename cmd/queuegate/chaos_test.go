@@ -76,7 +76,6 @@ type chaosWorld struct {
 	faults []*chaos.Fault
 	calls  []chaos.Call
 	logs   []chaos.Log
-	spoken []string // what is told of the run when it failed
 }
 
 // chaosRooms are like those that are audited, and one where people order.
