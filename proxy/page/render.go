@@ -1,7 +1,6 @@
 package page
 
 import (
-	"bytes"
 	"crypto/rand"
 	"encoding/json"
 	"fmt"
@@ -36,6 +35,7 @@ type Renderer struct {
 	script    template.JS
 	logo      template.URL
 	contact   link
+	stencils  stencils
 }
 
 // link is a text that may lead somewhere.
@@ -85,6 +85,9 @@ func New(o Options) (*Renderer, error) {
 		logo:      template.URL(logo),                 //nolint:gosec // checked
 		contact:   contactLink(strings.TrimSpace(o.Contact)),
 	}
+	if parts.markup == pageTemplate {
+		r.stencils.kept = map[shape]*stencil{}
+	}
 	return r, nil
 }
 
@@ -127,12 +130,25 @@ func (r *Renderer) Render(v View) (Rendered, error) {
 	if err != nil {
 		return Rendered{}, err
 	}
-	var b bytes.Buffer
-	b.Grow(24 << 10)
-	if err := r.tmpl.Execute(&b, m); err != nil {
-		return Rendered{}, fmt.Errorf("page: render: %w", err)
+	got := Rendered{CSP: policy(m.Nonce, r.options.FrameAncestors), Language: m.W.Lang}
+	if r.stencils.kept == nil || len(m.Query) > mostQuery {
+		got.Body, err = r.execute(m)
+		return got, err
 	}
-	return Rendered{Body: b.Bytes(), CSP: policy(m.Nonce, r.options.FrameAncestors), Language: m.W.Lang}, nil
+	owns := m.owns()
+	at := shapeOf(m, &owns)
+	s := r.stencils.of(at)
+	if s == nil {
+		marked := *m
+		marked.Query = slices.Clone(m.Query)
+		places := marked.owns()
+		if s, err = r.cut(&marked, &places, at.given); err != nil {
+			return Rendered{}, err
+		}
+		r.stencils.keep(at, s)
+	}
+	got.Body = s.fill(&owns)
+	return got, nil
 }
 
 // policy allows what the page carries itself and calls of its own origin.
@@ -271,20 +287,24 @@ func (r *Renderer) model(v View) (*model, error) {
 	if !ok {
 		return nil, fmt.Errorf("%w %q", ErrState, v.State)
 	}
-	for _, name := range order() {
-		if name.final() && name != m.State {
-			continue
-		}
-		s := w.States[name]
-		if name == m.State { // the script names the shop in the others, when they come
-			s.Heading, s.Lead = w.named(s.Heading), w.named(s.Lead)
-		}
-		m.States = append(m.States, shown{Name: name, state: s, On: name == m.State})
-	}
 	r.numbers(m, v, now)
 	r.links(m, v)
 	m.Texts = w.forScript
 	return m, nil
+}
+
+// complete fills in what the template alone needs.
+func (m *model) complete() {
+	for _, name := range order() {
+		if name.final() && name != m.State {
+			continue
+		}
+		s := m.W.States[name]
+		if name == m.State { // the script names the shop in the others, when they come
+			s.Heading, s.Lead = m.W.named(s.Heading), m.W.named(s.Lead)
+		}
+		m.States = append(m.States, shown{Name: name, state: s, On: name == m.State})
+	}
 }
 
 // numbers fills in what is counted or measured.
