@@ -137,7 +137,16 @@ func (s *shop) serve(x *exchange) {
 		w = s.tunnel(t)
 	}
 	x.record.shop.Asked, x.record.asked = true, x.g.now()
+	whole := false
+	defer func() {
+		if !whole && x.record.status != 0 {
+			// What came of the answer is sent: clients repeat a request by themselves when
+			// its connection ends before any of its answer, an order as well.
+			_ = t.control.Flush()
+		}
+	}()
 	s.proxy.ServeHTTP(w, r)
+	whole = true
 }
 
 // tooLong breaks off a request that has run as long as one may.
