@@ -178,7 +178,7 @@ type Shutdown struct {
 }
 
 // EmbeddedRedis reports whether no Redis is configured, so that the gate runs
-// its own: one process, nothing durable, at most 5,000 people waiting.
+// its own: one process, nothing durable, at most 1,000 people waiting.
 func (c *Config) EmbeddedRedis() bool {
 	return c.Redis.URL == "" && len(c.Redis.Addrs) == 0
 }

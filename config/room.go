@@ -70,7 +70,7 @@ type Room struct {
 	PresenceWindow time.Duration `yaml:"presence_window"`
 	// WaitingTimeout is how long an absent visitor keeps the place.
 	WaitingTimeout time.Duration `yaml:"waiting_timeout"`
-	// MaxWaiting is the longest line, 0 = unbounded (embedded Redis: 5,000).
+	// MaxWaiting is the longest line, 0 = unbounded (embedded Redis: 1,000).
 	MaxWaiting int `yaml:"max_waiting"`
 	// QueueingStatusCode is the status of the queue page: 429, 200, 202, 503.
 	QueueingStatusCode int `yaml:"queueing_status_code"`

@@ -21,7 +21,7 @@ func (k *checker) redis() {
 	r := k.c.Redis
 	embedded := k.c.EmbeddedRedis() && k.judge("redis.url", "redis.addrs")
 	if embedded {
-		k.warn("redis.url", "no Redis is set, so the embedded one runs: one process, nothing durable, at most %s people waiting; for production set redis.url", "5,000")
+		k.warn("redis.url", "no Redis is set, so the embedded one runs: one process, nothing durable, at most %s people waiting; for production set redis.url", "1,000")
 	}
 	if r.URL != "" {
 		k.redisURL()

@@ -9,7 +9,7 @@ import (
 )
 
 // embeddedMaxWaiting is the longest line of the embedded Redis.
-const embeddedMaxWaiting = 5000
+const embeddedMaxWaiting = 1000
 
 // minWindow is the least duration of a session or window: below it a visitor
 // could not answer in time even on a good network.
