@@ -41,22 +41,27 @@ func (p pair) same(t testing.TB, v View) {
 	require.Equal(t, want, body(p.kept), "another one of its shape")
 }
 
-// looks are views that differ in what a page can lack or have.
+// looks are views that differ in one or two of what a page can lack or have.
 func looks(v View) []View {
 	all := []View{v}
-	for _, change := range []func(*View){
-		func(v *View) { v.NumbersKnown = !v.NumbersKnown },
+	changes := []func(*View){
+		func(v *View) { v.NumbersKnown = v.State == Paused || v.State == Closed },
 		func(v *View) { v.WaitKnown, v.Wait = true, 30*time.Second },
 		func(v *View) { v.Poll = 3 * time.Second },
 		func(v *View) { v.RefreshOff = true },
 		func(v *View) { v.Posted, v.Message = true, "Doors at <10> & 'later'" },
 		func(v *View) { v.HoldFor, v.First, v.Position, v.Ahead, v.Behind = 0, 0, 1, 0, 0 },
 		func(v *View) { v.First, v.Position = 341, 0 },
-		func(v *View) { v.Checked, v.Apart, v.LeaveURL = time.Time{}, true, "" },
-	} {
-		for _, v := range all {
-			change(&v)
-			all = append(all, v)
+		func(v *View) { v.Checked = time.Time{} },
+		func(v *View) { v.Apart = true },
+		func(v *View) { v.LeaveURL = "" },
+	}
+	for i, first := range changes {
+		for _, second := range changes[i:] { // with itself: one alone
+			changed := v
+			first(&changed)
+			second(&changed)
+			all = append(all, changed)
 		}
 	}
 	return all
