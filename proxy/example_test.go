@@ -42,6 +42,7 @@ func Example() {
 		Rooms:        []proxy.Room{{Name: "checkout", Line: line, Protect: []route.Rule{{Paths: []string{"/checkout"}}}}},
 	})
 	try(err)
+	defer gate.Close()
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	go line.Run(ctx)

@@ -55,6 +55,7 @@ func serve(ctx context.Context, redisURL, secret, addr string) error {
 	if err != nil {
 		return err
 	}
+	defer gate.Close()
 	lines, stop := context.WithCancel(context.WithoutCancel(ctx)) // they go on until the last request is served
 	defer stop()
 	go func() { _ = line.Run(lines) }()
