@@ -62,7 +62,11 @@ func TestEverythingIsMeasured(t *testing.T) {
 	dir := t.TempDir()
 	readme := filepath.Join(dir, "README.md")
 	require.NoError(t, os.WriteFile(readme, []byte("before\n"+markBegin+"old"+markEnd+"\nafter\n"), 0o600))
-	gate, line := program(t, "queuegate"), program(t, "line.test")
+	here, err := os.Getwd()
+	require.NoError(t, err)
+	line, err := filepath.Rel(here, program(t, "line.test")) // as make names it
+	require.NoError(t, err)
+	gate := program(t, "queuegate")
 	var out, log bytes.Buffer
 	code := run(t.Context(), []string{"-tiny", "-gate", gate, "-line", line, "-out", dir, "-readme", readme}, &out, &log)
 	require.Zero(t, code, "%s", log.String())

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strconv"
 	"syscall"
@@ -22,7 +23,11 @@ func (b *bench) measureLine(ctx context.Context) error {
 	if b.lineTest == "" {
 		return errors.New("-line names no program: go test -c ./queue makes it")
 	}
-	cmd := exec.CommandContext(ctx, b.lineTest, "-test.run", "^$", "-test.bench", "^BenchmarkLine$", "-test.benchtime", "1x", "-test.timeout", "9m")
+	program, err := filepath.Abs(b.lineTest) // it runs in a folder of its own
+	if err != nil {
+		return err
+	}
+	cmd := exec.CommandContext(ctx, program, "-test.run", "^$", "-test.bench", "^BenchmarkLine$", "-test.benchtime", "1x", "-test.timeout", "9m")
 	cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%d %d ^(join|touch|tick, admitting)$", lineEnv, b.long, b.calls))
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM, Setpgid: true}
 	cmd.Dir = b.dir
