@@ -22,7 +22,7 @@ func TestChaosSeesFaults(t *testing.T) {
 		t.Run(patch, func(t *testing.T) {
 			_, stories := chaosRun{
 				plan:  chaos.Plan{Seed: 4, Topology: chaos.Alone, Length: 7 * time.Second},
-				gates: 2, crowd: 16, recovery: patience, program: brokenBinary(t, patch),
+				gates: 2, crowd: 40, recovery: patience, program: brokenBinary(t, patch),
 			}.stories(t)
 			for _, story := range stories {
 				t.Log(story)
