@@ -81,7 +81,8 @@ func framedByAnotherSite(t *testing.T, b *chromium) {
 		s.awaitPolls(t, 2)
 		require.EqualValues(t, 1, people(t, s.redis.Client(t)), "each poll brings the cookie back")
 		s.release(t)
-		eventually(t, "whoever waited in the frame is in the shop", func() bool { return len(s.shop.got("/checkout")) > 1 })
+		eventually(t, "whoever waited in the frame is in the shop", func() bool { return len(s.loads("/checkout")) > 1 })
 		require.Len(t, s.loads("/checkout"), 2)
+		require.Len(t, s.shop.got("/checkout"), 2, "the holder and whoever waited")
 	}
 }

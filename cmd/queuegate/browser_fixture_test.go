@@ -457,9 +457,7 @@ func newFront(t *testing.T, g *gate) *front {
 		if noCookies {
 			r.Header.Del("Cookie")
 		}
-		answer := &measured{ResponseWriter: w, code: http.StatusOK, noCookies: noCookies}
-		proxy.ServeHTTP(answer, r)
-		f.note(r, answer.code, answer.size)
+		proxy.ServeHTTP(&measured{ResponseWriter: w, front: f, request: r, noCookies: noCookies}, r)
 	}))
 	t.Cleanup(func() {
 		close(f.free)
@@ -469,10 +467,19 @@ func newFront(t *testing.T, g *gate) *front {
 	return f
 }
 
-func (f *front) note(r *http.Request, code, size int) {
+// note returns where in passed the passage is.
+func (f *front) note(r *http.Request, code, size int) int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.passed = append(f.passed, passage{Method: r.Method, Target: r.RequestURI, Referer: r.Referer(), Code: code, Size: size})
+	return len(f.passed) - 1
+}
+
+// grow notes more of the body of a passage.
+func (f *front) grow(at, by int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.passed[at].Size += by
 }
 
 // passages returns what has passed so far of the targets that begin with path.
@@ -518,23 +525,29 @@ func (f *front) hang(_ http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// measured counts an answer.
+// measured notes an answer before the browser can have seen any of it, so that
+// what a page shows has always been noted. ReverseProxy calls WriteHeader once,
+// informational answers aside.
 type measured struct {
 	http.ResponseWriter
-	code, size int
-	noCookies  bool
+	front     *front
+	request   *http.Request
+	at        int // in the front's passed
+	noCookies bool
 }
 
 func (m *measured) WriteHeader(code int) {
 	if m.noCookies {
 		m.Header().Del("Set-Cookie")
 	}
-	m.code = code
+	if code >= http.StatusOK || code == http.StatusSwitchingProtocols {
+		m.at = m.front.note(m.request, code, 0)
+	}
 	m.ResponseWriter.WriteHeader(code)
 }
 
 func (m *measured) Write(p []byte) (int, error) {
-	m.size += len(p)
+	m.front.grow(m.at, len(p))
 	return m.ResponseWriter.Write(p)
 }
 
