@@ -167,6 +167,29 @@ func TestRequestsBeyondTheBoundKeepTheirPass(t *testing.T) {
 	require.Equal(t, 200, b.call("POST", "/order", "{}", "X-Entry-Token: "+token).StatusCode)
 }
 
+// TestAskAgainBeforeThePassIsOver: the turn may come the moment after Redis is back, and
+// who was told to ask again much later would find a pass that nobody took up.
+func TestAskAgainBeforeThePassIsOver(t *testing.T) {
+	for _, tc := range []struct{ claimWindow, waitingTimeout, least, most time.Duration }{
+		{0, 0, 4 * time.Second, 6 * time.Second},
+		{6 * time.Second, 0, 1600 * time.Millisecond, 2400 * time.Millisecond},
+		{0, 3 * time.Second, 800 * time.Millisecond, 1200 * time.Millisecond},
+		{100 * time.Millisecond, 0, 160 * time.Millisecond, 240 * time.Millisecond},
+	} {
+		b := newBench(t, func(o *proxy.Options) {
+			o.Rooms[0].ClaimWindow, o.Rooms[0].WaitingTimeout = tc.claimWindow, tc.waitingTimeout
+		})
+		ticket := "X-Queue-Ticket: " + b.tickets.Seal("sale", ticketOf(newVisitor(), 1))
+		b.line.lose()
+		for _, path := range []string{"/_queue/sale/status", "/order"} {
+			told := b.call("GET", path, "", ticket).doc(t)
+			require.Equal(t, "degraded", told["room_state"])
+			require.GreaterOrEqual(t, told["poll_after_ms"], float64(tc.least.Milliseconds()), path)
+			require.LessOrEqual(t, told["poll_after_ms"], float64(tc.most.Milliseconds()), path)
+		}
+	}
+}
+
 func TestRedisAway(t *testing.T) {
 	room := func(mode proxy.OnRedisError) func(*proxy.Options) {
 		return func(o *proxy.Options) { o.Rooms[0].OnRedisError, o.Rooms[0].MaxInFlight = mode, 10 }

@@ -19,8 +19,10 @@ const (
 	pollHurried = pollBurst / 2
 	// pollMost bounds the visitors remembered; beyond it the oldest go first.
 	pollMost = 1 << 17
-	// defaultPoll is used where the line names no time.
+	// defaultPoll is used where the line names no time; see room.askAgain.
 	defaultPoll = 5 * time.Second
+	// soonestPoll is the least that the line asks for as well.
+	soonestPoll = 200 * time.Millisecond
 )
 
 // pollKey is whose polls are counted together: the visitor of the ticket, the
@@ -134,10 +136,17 @@ func (x *exchange) tooFast() bool {
 	if last != nil {
 		d = *last
 	}
-	d.askAgain(defaultPoll)
+	d.askAgain(x.room.askAgain())
 	retryAfter(x.w.Header(), d.poll)
 	x.document(http.StatusTooManyRequests, d)
 	return true
+}
+
+// askAgain is when somebody asks again whom the line could not tell it. The turn may
+// come the moment after: whoever keeps to this hears of it before the pass is over,
+// and of the place before it is given up.
+func (r *room) askAgain() time.Duration {
+	return max(soonestPoll, min(defaultPoll, r.ClaimWindow/3, r.WaitingTimeout/3))
 }
 
 // jitter spreads d by up to a fifth either way, so that people who came

@@ -195,7 +195,7 @@ func (x *visit) lastKnown() statusDoc {
 		}
 		d.Ticket = x.rawTkt
 	}
-	d.askAgain(defaultPoll)
+	d.askAgain(x.room.askAgain())
 	return d
 }
 

@@ -103,7 +103,7 @@ func (x *exchange) stranger() statusDoc {
 			d.RoomState = x.room.told(known.State)
 		}
 	}
-	d.askAgain(defaultPoll)
+	d.askAgain(x.room.askAgain())
 	return d
 }
 
@@ -188,7 +188,7 @@ func (x *exchange) ownPass(value worth) statusDoc {
 	}
 	x.showPass(&d, *x.shown)
 	d.ReturnTo = x.wayBack()
-	d.askAgain(defaultPoll)
+	d.askAgain(x.room.askAgain())
 	return d
 }
 
@@ -340,7 +340,7 @@ func (x *exchange) showStanding(st queue.Standing, query url.Values) {
 // accepted.
 func (x *exchange) goOn(d statusDoc) {
 	if x.caller != navigation || x.sent {
-		d.askAgain(defaultPoll)
+		d.askAgain(x.room.askAgain())
 		x.refuse(d, page.View{State: page.NotAccepted, Here: x.wayBack(), Poll: d.poll}, http.StatusTooManyRequests)
 		return
 	}
