@@ -4,7 +4,6 @@ package main_test
 
 import "testing"
 
-// About a minute.
-func TestTenThousandAbortsLeaveNothingBehind(t *testing.T) {
+func TestAbortsAtLength(t *testing.T) {
 	leaveInTheMiddle(t, 10_000)
 }

@@ -2,6 +2,7 @@ package main_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -38,6 +39,7 @@ type ledger struct {
 	start time.Time
 	// trouble answers instead of the shop and reports that it did; nil: none.
 	trouble atomic.Pointer[func(w http.ResponseWriter, r *http.Request) bool]
+	journal *json.Encoder // gets all that is written down, as it is; nil: none
 	mu      sync.Mutex
 	visits  []crowd.Visit
 	orders  []chaos.Order
@@ -59,6 +61,7 @@ func (l *ledger) serve(w http.ResponseWriter, r *http.Request) {
 		defer l.mu.Unlock()
 		l.visits = append(l.visits, v)
 	}()
+	l.tell(entry{Visit: &v})
 	if trouble := l.trouble.Load(); trouble != nil && (*trouble)(w, r) {
 		return
 	}
@@ -69,9 +72,20 @@ func (l *ledger) serve(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set(headerShop, "1")
 	_, _ = io.WriteString(w, "welcome")
 	if r.Method == http.MethodPost {
+		o := chaos.Order{Person: v.Person, Admission: v.Admission, Begin: v.Begin, End: time.Since(l.start)}
+		l.tell(entry{Order: &o})
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		l.orders = append(l.orders, chaos.Order{Person: v.Person, Admission: v.Admission, Begin: v.Begin, End: time.Since(l.start)})
+		l.orders = append(l.orders, o)
+	}
+}
+
+// tell writes a line of the journal, where there is one.
+func (l *ledger) tell(e entry) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.journal != nil {
+		_ = l.journal.Encode(e) // the test's own folder
 	}
 }
 
@@ -213,7 +227,7 @@ func (p *person) ask(kind crowd.Kind, method, path string, header map[string]str
 	h.Got = time.Since(p.start)
 	switch {
 	case err != nil && p.cookies:
-		p.holds.End = 0 // the jar may have taken a renewed pass from an answer that broke off
+		p.keepPasses(&h, setCookies(got.header, "queuegate_entry_")) // the jar took them, though the answer broke off
 	case err != nil:
 	case got.code < 500:
 		h.Code = got.code
@@ -238,21 +252,27 @@ func (p *person) read(h *crowd.Heard, got answer) {
 	if got.doc.PollAfterMS != nil {
 		p.next = time.Duration(*got.doc.PollAfterMS) * time.Millisecond
 	}
-	tickets, passes := []string{got.doc.Ticket, got.header.Get("X-Queue-Ticket")}, []string{got.doc.EntryToken, got.header.Get("X-Entry-Token")}
-	for _, c := range (&http.Response{Header: got.header}).Cookies() {
-		switch {
-		case strings.HasPrefix(c.Name, "queuegate_ticket_"):
-			tickets = append(tickets, c.Value)
-		case strings.HasPrefix(c.Name, "queuegate_entry_"):
-			passes = append(passes, c.Value)
-		}
-	}
-	for _, raw := range tickets {
+	for _, raw := range append([]string{got.doc.Ticket, got.header.Get("X-Queue-Ticket")}, setCookies(got.header, "queuegate_ticket_")...) {
 		if t, err := p.tickets.Open(p.room.name, raw); err == nil {
 			p.ticket, h.Place, h.Visitor, h.RoomTime = raw, t.Place, t.Visitor, t.Seen
 			p.secrets = append(p.secrets, raw)
 		}
 	}
+	p.keepPasses(h, append([]string{got.doc.EntryToken, got.header.Get("X-Entry-Token")}, setCookies(got.header, "queuegate_entry_")...))
+}
+
+// setCookies are the values of the cookies whose name begins so.
+func setCookies(header http.Header, prefix string) (values []string) {
+	for _, c := range (&http.Response{Header: header}).Cookies() {
+		if strings.HasPrefix(c.Name, prefix) {
+			values = append(values, c.Value)
+		}
+	}
+	return values
+}
+
+// keepPasses takes in the passes that an answer hands out.
+func (p *person) keepPasses(h *crowd.Heard, passes []string) {
 	for _, raw := range passes {
 		if s, ok := crowd.ReadPass(raw); ok {
 			p.pass, p.holds = raw, s

@@ -3,8 +3,6 @@ package main_test
 import (
 	"context"
 	"fmt"
-	"io"
-	"net/http"
 	"os/exec"
 	"path/filepath"
 	"strconv"
@@ -53,10 +51,12 @@ func (w *chaosWorld) makers() map[chaos.Kind]maker {
 		chaos.ReplicaKilled: w.replicaKilled,
 		chaos.SlotMoved:     w.slotMoved,
 
-		chaos.ShopSlow:    w.shopTroubled(w.ledger.dawdle),
-		chaos.ShopResets:  w.shopTroubled(breakOff),
-		chaos.ShopFails:   w.shopTroubled(fail),
-		chaos.ShopRefuses: w.shopRefuses,
+		chaos.ShopSlow:    w.shopTroubled(shopSlow),
+		chaos.ShopResets:  w.shopTroubled(shopResets),
+		chaos.ShopFails:   w.shopTroubled(shopFails),
+		chaos.ShopRefuses: w.shopTroubled(shopRefuses),
+		chaos.ShopKilled:  w.shopKilled,
+		chaos.ShopFrozen:  w.shopFrozen,
 
 		chaos.ClientsVanish:  w.clients(vanishing),
 		chaos.ClientsGarbage: w.clients(garbage),
@@ -352,44 +352,4 @@ func (w *chaosWorld) slotMoved(f *chaos.Fault) {
 	w.store.cluster.Move(w.t, w.store.cluster.Slot(w.t, room), from, to, func() { w.wait(20 * time.Millisecond) })
 	w.store.owner[room] = to
 	w.well(f)
-}
-
-// shopTroubled lets something else answer than the shop.
-func (w *chaosWorld) shopTroubled(how func(http.ResponseWriter, *http.Request) bool) maker {
-	return func(f *chaos.Fault) {
-		w.ledger.trouble.Store(&how)
-		w.wait(f.For)
-		w.ledger.trouble.Store(nil)
-	}
-}
-
-// dawdle is a shop that takes its time, and answers.
-func (l *ledger) dawdle(_ http.ResponseWriter, r *http.Request) bool {
-	select {
-	case <-r.Context().Done():
-		return true
-	case <-time.After(time.Second):
-		return false
-	}
-}
-
-// breakOff resets the connection in the middle of a body.
-func breakOff(w http.ResponseWriter, r *http.Request) bool {
-	w.Header().Set("Content-Length", "1000")
-	_, _ = io.WriteString(w, "half")
-	_ = http.NewResponseController(w).Flush()
-	reset(w, r)
-	return true
-}
-
-func fail(w http.ResponseWriter, _ *http.Request) bool {
-	w.WriteHeader(http.StatusInternalServerError)
-	return true
-}
-
-func (w *chaosWorld) shopRefuses(f *chaos.Fault) {
-	require.NoError(w.t, w.shop.Set(queuetest.Weather{Refuse: true}))
-	w.shop.Drop()
-	w.wait(f.For)
-	require.NoError(w.t, w.shop.Set(queuetest.Weather{}))
 }

@@ -54,6 +54,12 @@ func TestChaosAtLength(t *testing.T) {
 	}
 }
 
+func TestReloadsAtLength(t *testing.T) { reloads{first: 100, then: 900}.leaveNothing(t) }
+
+func TestRandomPathsAndHostsAtLength(t *testing.T) {
+	nameless{first: 200_000, then: 800_000}.leaveNothing(t)
+}
+
 // skewedBinary builds the program so that its wall clock is off by as many seconds as
 // GATE_CLOCK says. A library loaded before it would not do: Go asks the kernel itself.
 func skewedBinary(t *testing.T) string {

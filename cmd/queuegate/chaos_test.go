@@ -18,7 +18,6 @@ import (
 
 	"github.com/queuegate/queuegate/cmd/queuegate/chaos"
 	"github.com/queuegate/queuegate/cmd/queuegate/crowd"
-	"github.com/queuegate/queuegate/queue/queuetest"
 )
 
 // TestChaos is the short form, with a seed for each kind of Redis: real gates, real
@@ -35,7 +34,7 @@ func TestChaos(t *testing.T) {
 		t.Run(string(topology), func(t *testing.T) {
 			t.Parallel()
 			plan.Topology = topology
-			chaosRun{plan: plan, gates: 2, crowd: 8, recovery: patience}.start(t)
+			chaosRun{plan: plan, gates: 2, crowd: 10, recovery: patience}.start(t)
 		})
 	}
 }
@@ -59,15 +58,15 @@ type chaosWorld struct {
 	run    chaosRun
 	rooms  []roomPlan
 	start  time.Time
-	ledger *ledger
-	shop   *queuetest.Relay // before the shop
+	shop   *chaosShop
+	ledger *ledger // what the shop wrote down, when all is over
 	store  *chaosStore
 	gates  []*gate
 	hands  []sync.Mutex // for each gate, of whoever replaces or signals its process
 	// addresses are where the gates listen now.
 	addresses []atomic.Pointer[string]
 	admins    []atomic.Pointer[string]
-	shopURL   string
+	plainURL  string       // a server in this process that nothing is done to
 	client    *http.Client // of watchers and operators
 	config    string
 	people    map[string][]*person
@@ -123,19 +122,17 @@ func (r chaosRun) stories(t *testing.T) (again string, stories []string) {
 		w.checkGrowth()
 	}
 	w.shutDown()
+	w.ledger = w.shop.read(t, w.start)
 	return again, w.judge()
 }
 
 func newChaosWorld(t *testing.T, r chaosRun) *chaosWorld {
 	w := &chaosWorld{
-		t: t, run: r, rooms: chaosRooms(r.crowd, r.plan.Length), ledger: &ledger{},
+		t: t, run: r, rooms: chaosRooms(r.crowd, r.plan.Length), shop: newChaosShop(t),
 		addresses: make([]atomic.Pointer[string], r.gates), admins: make([]atomic.Pointer[string], r.gates),
 		people: map[string][]*person{}, hands: make([]sync.Mutex, r.gates),
 	}
-	shop := newRecordingShop(t)
-	shop.behave(w.ledger.serve)
-	w.shopURL = shop.URL
-	w.shop = queuetest.NewRelay(t, strings.TrimPrefix(shop.URL, "http://"))
+	w.plainURL = newRecordingShop(t).URL
 	w.store = newChaosStore(t, r.plan)
 	var yaml strings.Builder
 	for _, room := range w.rooms {
@@ -144,12 +141,12 @@ func newChaosWorld(t *testing.T, r chaosRun) *chaosWorld {
 	w.config = writeConfig(t, plan{
 		rooms: yaml.String() + watchRoom, redis: w.store.keys, timeout: "250ms",
 		more: "shutdown: {drain_delay: 0s, grace: 10s}", upstream: ", response_timeout: 5s",
-	}, "http://"+w.shop.Addr, "")
+	}, "http://"+w.shop.addr, "")
 	transport := &http.Transport{MaxIdleConnsPerHost: 16}
 	t.Cleanup(transport.CloseIdleConnections)
 	w.client = &http.Client{Transport: transport, Timeout: 15 * time.Second}
 	for i := range r.gates {
-		g := &gate{config: w.config, program: r.program, env: []string{"QUEUEGATE_ADMIN_PPROF=true"}}
+		g := &gate{config: w.config, program: r.program, env: []string{profiled}}
 		if r.env != nil {
 			g.env = append(g.env, r.env(i)...)
 		}
@@ -161,7 +158,6 @@ func newChaosWorld(t *testing.T, r chaosRun) *chaosWorld {
 		g.waitReady(t)
 	}
 	w.start = time.Now()
-	w.ledger.start = w.start
 	return w
 }
 
@@ -309,6 +305,7 @@ func (w *chaosWorld) judge() []string {
 		}
 		found = append(found, of.Audit()...)
 		had := of.Tally()
+		require.Positive(w.t, had.Admissions, "nobody was admitted to %s", room.name)
 		found = append(found, chaos.CheckLosses(room.name, had, room.slots, e.Faults)...)
 		w.t.Logf("%s: %d people, %d admissions, %d at the shop, at most %d live by tokens and %d by use (%d allowed), %d in order, %d watched",
 			room.name, had.People, had.Admissions, len(of.Log), had.MostByTokens, had.MostByUse, room.slots, had.InOrder, had.Watched)

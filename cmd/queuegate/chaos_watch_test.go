@@ -3,14 +3,8 @@ package main_test
 import (
 	"context"
 	"fmt"
-	"net/http"
-	"os"
-	"regexp"
-	"strconv"
 	"sync"
 	"time"
-
-	"github.com/stretchr/testify/require"
 
 	"github.com/queuegate/queuegate/cmd/queuegate/chaos"
 )
@@ -18,7 +12,7 @@ import (
 // pulse is how often a watcher looks.
 const pulse = 150 * time.Millisecond
 
-// watch starts the watchers: of the shop itself, and at each gate of a route that is
+// watch starts the watchers: of a server that nothing is done to, and at each gate of a route that is
 // not protected and of a place in a line that stands still. What it returns waits until
 // they have gone.
 func (w *chaosWorld) watch(ctx context.Context) (wait func()) {
@@ -42,7 +36,7 @@ func (w *chaosWorld) watch(ctx context.Context) (wait func()) {
 			}
 		})
 	}
-	look(chaos.Direct, -1, func() (string, map[string]string) { return w.shopURL + "/direct", nil }, nil)
+	look(chaos.Direct, -1, func() (string, map[string]string) { return w.plainURL + "/direct", nil }, nil)
 	for i := range w.gates {
 		look(chaos.Open, i, func() (string, map[string]string) { return *w.addresses[i].Load() + "/about", nil }, nil)
 		ticket := ""
@@ -111,42 +105,8 @@ func (w *chaosWorld) met(e *chaos.Evidence) map[string]string {
 // checkGrowth compares a gate that has seen everything with one that has seen nothing.
 func (w *chaosWorld) checkGrowth() {
 	w.client.CloseIdleConnections()
-	old := w.gates[0]
-	fresh := startGate(w.t, w.config, old.env...)
+	fresh := startGate(w.t, w.config, w.gates[0].env...)
 	fresh.waitReady(w.t)
-	most := func(count func(*gate) int, spare int) func() bool {
-		return func() bool { return count(old) <= count(fresh)+spare }
-	}
-	goroutines := func(g *gate) int { return w.goroutines(g) }
-	require.Eventually(w.t, most(goroutines, 20), patience, time.Second, "goroutines stay behind: %d, %d in a gate where nobody was", goroutines(old), goroutines(fresh))
-	require.Eventually(w.t, most(descriptorsOf, 20), patience, time.Second, "descriptors stay behind: %d, %d in a gate where nobody was", descriptorsOf(old), descriptorsOf(fresh))
-	w.t.Logf("gate 0 has %d goroutines, %d descriptors, %d MB; a gate where nobody was %d, %d, %d MB", goroutines(old), descriptorsOf(old), memoryOf(old)>>20,
-		goroutines(fresh), descriptorsOf(fresh), memoryOf(fresh)>>20)
+	w.gates[0].noMoreThan(w.t, fresh.holds(w.t), 20, 4<<20)
 	fresh.kill()
-}
-
-// goroutines counts those of a gate.
-func (w *chaosWorld) goroutines(g *gate) int {
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: patience}
-	got, err := send(client, request{method: "GET", url: g.admin + "/debug/pprof/goroutine?debug=1"})
-	require.NoError(w.t, err)
-	found := regexp.MustCompile(`total (\d+)`).FindSubmatch(got.body)
-	require.NotNil(w.t, found, "%s", got.body)
-	n, err := strconv.Atoi(string(found[1]))
-	require.NoError(w.t, err)
-	return n
-}
-
-// descriptorsOf counts the descriptors that a gate holds open.
-func descriptorsOf(g *gate) int {
-	list, _ := os.ReadDir(fmt.Sprintf("/proc/%d/fd", g.cmd.Process.Pid))
-	return len(list)
-}
-
-// memoryOf is what a gate has in memory, in bytes.
-func memoryOf(g *gate) int64 {
-	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/statm", g.cmd.Process.Pid))
-	var all, resident int64
-	_, _ = fmt.Sscan(string(text), &all, &resident)
-	return resident * int64(os.Getpagesize())
 }

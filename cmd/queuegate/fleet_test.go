@@ -18,6 +18,7 @@ import (
 	"runtime/debug"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -43,12 +44,22 @@ const (
 )
 
 func TestMain(m *testing.M) {
+	if addr := os.Getenv(shopAddress); addr != "" {
+		if err := keepShop(addr, os.Getenv(shopJournal)); err != nil {
+			fmt.Fprintln(os.Stderr, "the shop:", err)
+			os.Exit(1)
+		}
+		return
+	}
 	code := m.Run()
-	if dir, err := binaryDir(); err == nil && dir != "" {
-		_ = os.RemoveAll(dir)
+	if dir := built.Load(); dir != nil {
+		_ = os.RemoveAll(*dir)
 	}
 	os.Exit(code)
 }
+
+// built is the folder with the program, when it was built.
+var built atomic.Pointer[string]
 
 // binaryDir builds the program once and returns the folder it lies in. Under the
 // race detector the program is built with it as well.
@@ -57,6 +68,7 @@ var binaryDir = sync.OnceValues(func() (string, error) {
 	if err != nil {
 		return "", err
 	}
+	built.Store(&dir)
 	args := []string{"build", "-buildvcs=false", "-ldflags", "-X main.version=test", "-o", filepath.Join(dir, "queuegate")}
 	if info, ok := debug.ReadBuildInfo(); ok {
 		for _, s := range info.Settings {
@@ -83,12 +95,23 @@ func binary(t testing.TB) string {
 type output struct {
 	mu   sync.Mutex
 	text bytes.Buffer
+	full bool // nothing is kept any more
 }
 
 func (o *output) Write(p []byte) (int, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	if o.full {
+		return len(p), nil
+	}
 	return o.text.Write(p)
+}
+
+// keepNoMore lets go what is written from now on.
+func (o *output) keepNoMore() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.full = true
 }
 
 func (o *output) String() string {
@@ -434,7 +457,7 @@ func send(client *http.Client, r request) (answer, error) {
 	defer func() { _ = resp.Body.Close() }()
 	a := answer{code: resp.StatusCode, header: resp.Header}
 	if a.body, err = io.ReadAll(resp.Body); err != nil {
-		return answer{}, err
+		return a, err // it broke off: its cookies are in the jar all the same
 	}
 	kind := resp.Header.Get("Content-Type")
 	if len(a.body) > 0 && (kind == "application/json" || kind == "application/problem+json") {

@@ -282,32 +282,3 @@ func TestFilesThatChangeAreTakenOverWholeOrNotAtAll(t *testing.T) {
 	require.NoError(t, wants(got, err, 200))
 	require.Empty(t, f.shop.last(t, "/second").Header.Get("X-Queuegate-Room"))
 }
-
-func TestAHundredReloadsLeaveNothingBehind(t *testing.T) {
-	t.Parallel()
-	f := startFleet(t, plan{gates: 1, rooms: room("total_active_users: 1")})
-	g := f.gates[0]
-	inside := newApp(t)
-	inside.enter(t, g)
-	waiting := joined(t, g)
-	place := ticketOf(t, waiting.ticket).Place
-	use := func() (goroutines, files float64) {
-		return g.metric(t, "go_goroutines"), g.metric(t, "process_open_fds")
-	}
-	g.hangUp(t, takenOver)
-	goroutines, files := use()
-	requests := g.metric(t, `queuegate_requests_total{decision="proxied",reason="claimed",room="checkout"}`)
-	for range 100 {
-		g.hangUp(t, takenOver)
-	}
-	eventually(t, "what was replaced is let go", func() bool {
-		now, open := use()
-		return now <= goroutines+5 && open <= files+5
-	})
-	require.Equal(t, requests, g.metric(t, `queuegate_requests_total{decision="proxied",reason="claimed",room="checkout"}`), "counters go on")
-	require.Equal(t, 1.0, g.metric(t, `queuegate_gates{room="checkout"}`), "to Redis it is the same gate")
-	require.Equal(t, int64(1), *waiting.waits(t, g).doc.Position)
-	require.Equal(t, place, ticketOf(t, waiting.ticket).Place)
-	got, err := inside.open(g)
-	require.NoError(t, wants(got, err, 200))
-}

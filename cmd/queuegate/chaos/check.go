@@ -21,9 +21,9 @@ const (
 	aftermath = time.Second
 )
 
-// stall is by how much this machine was late around a time: the slowest answer of the
-// shop itself, which has no gate and no Redis before it. Such calls are made all the
-// time, so that one which is under way now says that nothing works at all.
+// stall is by how much this machine was late around a time: the slowest answer of a
+// server that nothing is done to. Such calls are made all the time, so that one which is
+// under way now says that nothing works at all.
 func (e *Evidence) stall(from, to At) (worst time.Duration) {
 	for _, c := range e.Calls {
 		if c.What == Direct && over(c.Sent, c.Got, from, to) {

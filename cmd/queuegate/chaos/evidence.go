@@ -55,9 +55,9 @@ type What string
 
 // The calls of watchers.
 const (
-	Direct What = "the shop itself"      // past the gates: how slow this machine is
-	Open   What = "an unprotected route" // through a gate
-	Status What = "a place in the line"  // answered by a gate, with or without Redis
+	Direct What = "a server that nothing is done to" // how slow this machine is
+	Open   What = "an unprotected route"             // through a gate
+	Status What = "a place in the line"              // answered by a gate, with or without Redis
 )
 
 func (c Call) String() string {

@@ -72,6 +72,8 @@ const (
 	ShopResets  Kind = "shop resets in the middle"
 	ShopRefuses Kind = "shop refuses"
 	ShopFails   Kind = "shop answers 500"
+	ShopKilled  Kind = "shop killed" // kill -9, started again when it is over
+	ShopFrozen  Kind = "shop frozen" // SIGSTOP, SIGCONT
 
 	ClientsVanish  Kind = "clients vanish"
 	ClientsFlood   Kind = "clients flood"
@@ -131,6 +133,8 @@ func traits() []trait {
 		{kind: ShopResets, lane: Shop, weight: 2, least: second, most: 3 * second},
 		{kind: ShopRefuses, lane: Shop, weight: 2, least: second, most: 4 * second},
 		{kind: ShopFails, lane: Shop, weight: 1, least: second, most: 2 * second},
+		{kind: ShopKilled, lane: Shop, weight: 2, least: 0, most: 2 * second},
+		{kind: ShopFrozen, lane: Shop, weight: 1, least: second, most: 4 * second},
 
 		{kind: ClientsVanish, lane: Clients, weight: 2, least: 0, most: second},
 		{kind: ClientsFlood, lane: Clients, weight: 1, least: second, most: 2 * second},
