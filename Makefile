@@ -57,7 +57,7 @@ bench: build ## Measure the gate against others side by side (10 minutes; ARGS=-
 	$(GO) test -c -o build/bench/line.test ./queue
 	build/bench/bench -gate $(BIN) -line build/bench/line.test -caddy $(CADDY_DIR)/caddy $(ARGS)
 
-bench-million: build ## A million people join, wait and get in, in real time: 10 minutes, build/bench/million.md
+bench-million: build ## A million people join, wait and get in, in real time: 12 minutes, build/bench/million.md
 	@.ci/need gcc redis-server git
 	@mkdir -p build/bench
 	$(GO) build -o build/bench/bench ./cmd/bench

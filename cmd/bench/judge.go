@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
+	"sort"
 	"strings"
 	"time"
 )
@@ -26,7 +28,7 @@ func (p *people) judge(visits int) (verdict string, broken error) {
 		if who.behind > 0 {
 			grew++
 		}
-		if who.granted == 0 {
+		if who.in && who.granted == 0 {
 			unknown++
 		}
 		if who.late {
@@ -49,10 +51,48 @@ func (p *people) judge(visits int) (verdict string, broken error) {
 	say(turned == 0, "places in the order of the joins: %d have one in front of somebody who had theirs before they asked", turned)
 	say(few == 0, "everybody asked %d times or more, each when told: %d did not; least %d, on average %.1f", p.sale.polls, few, least, float64(polls)/float64(len(p.all)))
 	say(grew == 0, "the number ahead never grew: it did for %d", grew)
+	most := p.mostInAMinute()
+	say(most <= p.perMinute(), "rate kept: at most %d were let in within 60 s, of %d allowed", most, p.perMinute())
+	text.WriteString(p.schedule())
 	fmt.Fprintf(&text, "- %d answers said to ask again later because the gate could not tell\n", p.odd.Load())
 	fmt.Fprintf(&text, "- polls were answered within %.1f ms (99 %%), %.1f ms (99.9 %%); people were late by %.1f ms (99 %%), which is this machine's doing, and %d of them by so much that they counted as gone\n",
 		p.whole.answer.Quantile(0.99).Seconds()*1e3, p.whole.answer.Quantile(0.999).Seconds()*1e3, p.whole.late.Quantile(0.99).Seconds()*1e3, late)
 	return text.String(), broken
+}
+
+// mostInAMinute is how many at most were let in within 60 s, by the moments that the
+// passes tell.
+func (p *people) mostInAMinute() (most int) {
+	moments := make([]int64, len(p.all))
+	for i := range p.all {
+		moments[i] = p.all[i].granted
+	}
+	slices.Sort(moments)
+	first := sort.Search(len(moments), func(i int) bool { return moments[i] > 0 })
+	for last := first; last < len(moments); last++ {
+		for moments[last]-moments[first] >= 60_000 {
+			first++
+		}
+		most = max(most, last-first+1)
+	}
+	return most
+}
+
+// schedule tells how far the sale fell behind its plan, which says something about
+// the machine, not about the gate's word.
+func (p *people) schedule() string {
+	var late, over time.Duration
+	early, last := int64(math.MaxInt64), int64(0)
+	for i := range p.all {
+		who := &p.all[i]
+		late, over = max(late, who.sent-p.comes(i)), max(over, who.over)
+		if who.granted > 0 {
+			early, last = min(early, who.granted), max(last, who.granted)
+		}
+	}
+	let := time.Duration(max(0, last-early)) * time.Millisecond
+	return fmt.Sprintf("- the plan: they joined %.1f s late at most, were let in over %.1f s of %.1f planned, and the last of them was in the shop after %.1f s of %.0f allowed\n",
+		late.Seconds(), let.Seconds(), p.comes(len(p.all)-1).Seconds(), over.Seconds(), p.bound.Seconds())
 }
 
 // overtaken counts those who were let in before somebody with an earlier place who
@@ -67,7 +107,7 @@ func (p *people) overtaken() (n int) {
 	latest := make(highest, len(byHere)+1)
 	for _, who := range byPlace {
 		before, _ := slices.BinarySearch(byHere, who.waited+1)
-		if who.granted < latest.of(before) {
+		if who.granted > 0 && who.granted < latest.of(before) {
 			n++
 		}
 		if rank, _ := slices.BinarySearch(byHere, who.here); !who.late && who.polls > 0 {
@@ -112,7 +152,7 @@ func (p *people) outOfTurn() (n int) {
 		for ; byGot[next].got < who.sent; next++ {
 			last = max(last, byGot[next].place)
 		}
-		if who.place < last {
+		if who.place > 0 && who.place < last {
 			n++
 		}
 	}

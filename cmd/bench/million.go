@@ -6,17 +6,20 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"math"
 	"os"
 	"strconv"
-	"strings"
 	"time"
 )
 
 // sale is a great sale, as it is replayed: so many people join, evenly spread; the
-// doors are shut at first, and then lets in as many a second as join.
+// doors are shut at first, and then let in as many a second as join. So everybody
+// waits as long as the doors were shut, and the room's claim_window has all ask at
+// least every 12 s: in 40 s five times, once right after they joined, three times on
+// the way and once to be let in. A million at 1515 a second have joined after 660 s,
+// the last is let in after 700 s and hears of it within 12 s more, inside the bound.
 type sale struct {
 	gate, out string
+	readme    string // a file that gets the figures between the marks; "" for none
 	people    int
 	rate      int           // joins a second, and admissions
 	hold      time.Duration // until the doors open
@@ -24,15 +27,26 @@ type sale struct {
 	bound     time.Duration // of the whole
 }
 
+// claimWindow is the room's: polls are a third of it apart at most, and a fifth more
+// by chance.
+const claimWindow = 30 * time.Second
+
+const (
+	saleBegin = "<!-- make bench-million -->\n"
+	saleEnd   = "\n<!-- end of make bench-million -->"
+)
+
 func parseSale(args []string, stderr io.Writer) (sale, error) {
 	flags := flag.NewFlagSet("bench million", flag.ContinueOnError)
 	flags.SetOutput(stderr)
-	s := sale{bound: 12 * time.Minute}
+	s := sale{}
 	flags.StringVar(&s.gate, "gate", "bin/queuegate", "the gate's program")
 	flags.StringVar(&s.out, "out", "build/bench", "where million.md goes")
+	flags.StringVar(&s.readme, "readme", "", "a file whose figures between the marks are replaced by this run's")
 	flags.IntVar(&s.people, "people", 1_000_000, "how many come")
-	flags.IntVar(&s.rate, "rate", 2000, "how many join in a second, and how many are let in")
-	flags.DurationVar(&s.hold, "hold", 110*time.Second, "until the doors open; everybody waits as long")
+	flags.IntVar(&s.rate, "rate", 1515, "how many join in a second, and how many are let in")
+	flags.DurationVar(&s.hold, "hold", 40*time.Second, "until the doors open; everybody waits as long")
+	flags.DurationVar(&s.bound, "bound", 12*time.Minute, "how long it may take")
 	flags.IntVar(&s.polls, "polls", 5, "how often each must have asked")
 	if err := flags.Parse(args); err != nil {
 		return s, usageError{err}
@@ -43,6 +57,10 @@ func parseSale(args []string, stderr io.Writer) (sale, error) {
 	return s, nil
 }
 
+// perMinute is the limit of the room: with a burst of one second's worth, steadily
+// as many are let in as join.
+func (s sale) perMinute() int { return 61*s.rate - 1 }
+
 // replay plays the sale in real time with one gate and one Redis on this machine.
 // Every person joins over HTTP, asks again exactly when told, and goes to the shop
 // once with the pass, which the shop gives back in its answer.
@@ -51,8 +69,6 @@ func replay(ctx context.Context, args []string, stdout, stderr io.Writer) error 
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.bound)
-	defer cancel()
 	self, err := os.Executable()
 	if err != nil {
 		return err
@@ -72,7 +88,7 @@ func (b *bench) replay(ctx context.Context, s sale, stdout io.Writer) error {
 	}
 	g, err := b.startGate(ctx, gateConfig{
 		shop: shop.url, redis: store,
-		room: fmt.Sprintf("total_active_users: %d\n    new_users_per_minute: %d", 50*s.rate, 60*s.rate),
+		room: fmt.Sprintf("total_active_users: %d\n    new_users_per_minute: %d\n    burst: %d\n    claim_window: %s", 50*s.rate, s.perMinute(), s.rate, claimWindow),
 	})
 	if err != nil {
 		return err
@@ -80,11 +96,35 @@ func (b *bench) replay(ctx context.Context, s sale, stdout io.Writer) error {
 	if err := g.change(ctx, `{"state": "paused"}`); err != nil {
 		return err
 	}
-	p := newPeople(s, g.url)
-	watch := &watch{people: p, gate: g.process.cmd.Process.Pid, redis: store.process.cmd.Process.Pid, out: b.out}
+	p := newPeople(s)
+	watch := newWatch(p, []*process{g.process, store.process, shop.process, nil}, b.out)
+	failed := s.play(ctx, g, p, watch)
+	// What came of it is told also when time is over.
+	told, cancel := context.WithTimeout(context.WithoutCancel(ctx), startPatience)
+	defer cancel()
+	served, err := get(told, shop.url+"/served")
+	if err != nil {
+		return errors.Join(failed, err)
+	}
+	visits, err := strconv.Atoi(served)
+	if err != nil {
+		return errors.Join(failed, err)
+	}
+	verdict, broken := p.judge(visits)
+	figures := watch.figures(s, verdict)
+	text := figures + "\n" + watch.table()
+	_, err = io.WriteString(stdout, text)
+	return errors.Join(failed, err, b.write("million.md", text), s.publish(figures), broken)
+}
+
+// play has the people come, opens the doors when it is time, and returns when all
+// are done or the time is over.
+func (s sale) play(ctx context.Context, g *gate, p *people, w *watch) error {
+	ctx, cancel := context.WithTimeout(ctx, s.bound)
+	defer cancel()
 	watching, stop := context.WithCancel(ctx)
 	done := make(chan struct{})
-	go func() { watch.run(watching, s.every()); close(done) }()
+	go func() { w.run(watching, s.every()); close(done) }()
 	opened := make(chan error, 1)
 	go func() {
 		if !rest(ctx, s.hold) {
@@ -93,90 +133,32 @@ func (b *bench) replay(ctx context.Context, s sale, stdout io.Writer) error {
 		}
 		opened <- g.change(ctx, `{"state": null}`)
 	}()
-	failed := p.run(ctx)
-	stop()
+	failed := p.run(ctx, g.url)
+	if stop(); failed != nil {
+		cancel()
+	}
 	<-done
-	if err := errors.Join(failed, <-opened); err != nil {
-		return err
-	}
-	served, err := get(ctx, shop.url+"/served")
-	if err != nil {
-		return err
-	}
-	visits, err := strconv.Atoi(served)
-	if err != nil {
-		return err
-	}
-	verdict, broken := p.judge(visits)
-	text := watch.markdown(s, verdict)
-	if _, err := io.WriteString(stdout, text); err != nil {
-		return err
-	}
-	return errors.Join(b.write("million.md", text), broken)
+	return errors.Join(failed, <-opened)
 }
 
-// every is how far apart the lines of the table are: about two dozen in all.
+// publish puts the figures where README has its own.
+func (s sale) publish(figures string) error {
+	if s.readme == "" {
+		return nil
+	}
+	raw, err := os.ReadFile(s.readme)
+	if err != nil {
+		return err
+	}
+	text, err := between(string(raw), saleBegin, "\n"+figures, saleEnd)
+	if err != nil {
+		return fmt.Errorf("%s: %w", s.readme, err)
+	}
+	return os.WriteFile(s.readme, []byte(text), 0o600)
+}
+
+// every is how far apart the lines of the table are.
 func (s sale) every() time.Duration {
 	length := time.Duration(s.people/s.rate)*time.Second + s.hold
-	return max(time.Second, (length / 24).Round(5*time.Second))
-}
-
-// watch writes down, now and then, what the processes used and what the people did.
-type watch struct {
-	people      *people
-	gate, redis int // process ids
-	out         io.Writer
-	lines       []string
-}
-
-// use is what a process has used so far and holds now.
-type use struct{ cpu, memory float64 }
-
-const tableHead = `| s | joined | polls/s | let in | in line | gate: processors | gate: MB | Redis: processors | Redis: MB | poll p99, ms | late, ms |
-|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|
-`
-
-func (w *watch) run(ctx context.Context, every time.Duration) {
-	began := time.Now()
-	last, lastGate, lastRedis, lastPolls := began, usedBy(w.gate), usedBy(w.redis), int64(0)
-	_, _ = io.WriteString(w.out, tableHead)
-	for rest(ctx, every) {
-		now, gate, redis, polls := time.Now(), usedBy(w.gate), usedBy(w.redis), w.people.polls.Load()
-		span := now.Sub(last).Seconds()
-		joined, admitted := w.people.joined.Load(), w.people.admitted.Load()
-		times := w.people.newMeters()
-		line := fmt.Sprintf("| %.0f | %d | %.0f | %d | %d | %.2f | %.0f | %.2f | %.0f | %.1f | %.1f |\n", now.Sub(began).Seconds(), joined,
-			float64(polls-lastPolls)/span, admitted, joined-admitted, (gate.cpu-lastGate.cpu)/span, gate.memory/1e6,
-			(redis.cpu-lastRedis.cpu)/span, redis.memory/1e6,
-			times.answer.Quantile(0.99).Seconds()*1e3, times.late.Quantile(0.99).Seconds()*1e3)
-		_, _ = io.WriteString(w.out, line)
-		w.lines = append(w.lines, line)
-		last, lastGate, lastRedis, lastPolls = now, gate, redis, polls
-	}
-}
-
-func (w *watch) markdown(s sale, verdict string) string {
-	return fmt.Sprintf("%d people, %d a second; the doors open after %s. One gate, one Redis, and the people on the same machine.\n\n%s%s\n%s",
-		s.people, s.rate, s.hold, tableHead, strings.Join(w.lines, ""), verdict)
-}
-
-// usedBy reads what a process has used; zero when it is gone.
-func usedBy(pid int) use {
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return use{}
-	}
-	fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
-	number := func(i int) float64 {
-		if i >= len(fields) {
-			return math.NaN()
-		}
-		n, err := strconv.ParseFloat(fields[i], 64)
-		if err != nil {
-			return math.NaN()
-		}
-		return n
-	}
-	const user, system, resident, hertz = 11, 12, 21, 100 // fields behind the name; ticks a second on every Linux
-	return use{(number(user) + number(system)) / hertz, number(resident) * float64(os.Getpagesize())}
+	return min(10*time.Second, max(time.Second, length/12))
 }

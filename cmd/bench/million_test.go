@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -13,19 +14,39 @@ import (
 // TestASaleIsReplayed runs it with a hundred people.
 func TestASaleIsReplayed(t *testing.T) {
 	dir := t.TempDir()
+	readme := filepath.Join(dir, "README.md")
+	require.NoError(t, os.WriteFile(readme, []byte("before\n"+saleBegin+"old"+saleEnd+"\nafter\n"), 0o600))
 	var out, log bytes.Buffer
-	code := run(t.Context(), []string{"million", "-gate", program(t, "queuegate"), "-out", dir, "-people", "100", "-rate", "200", "-hold", "1s", "-polls", "1"}, &out, &log)
+	code := run(t.Context(), []string{"million", "-gate", program(t, "queuegate"), "-out", dir, "-readme", readme, "-people", "100", "-rate", "200", "-hold", "1s", "-polls", "1"}, &out, &log)
 	require.Zero(t, code, "%s\n%s", log.String(), out.String())
 	require.Contains(t, out.String(), "nobody lost: of 100 people 0 did not get in, and the shop counted 100 visits")
 	require.NotContains(t, out.String(), "**no**")
 	text, err := os.ReadFile(filepath.Join(dir, "million.md"))
 	require.NoError(t, err)
 	require.Equal(t, out.String(), string(text))
+	text, err = os.ReadFile(readme)
+	require.NoError(t, err)
+	figures, _, found := strings.Cut(out.String(), "\n"+tableHead)
+	require.True(t, found)
+	require.Equal(t, "before\n"+saleBegin+"\n"+figures+saleEnd+"\nafter\n", string(text))
+}
+
+// TestASaleThatIsNotOverInTimeIsTold, and fails: those who are still in line are lost
+// to it.
+func TestASaleThatIsNotOverInTimeIsTold(t *testing.T) {
+	dir := t.TempDir()
+	var out, log bytes.Buffer
+	code := run(t.Context(), []string{"million", "-gate", program(t, "queuegate"), "-out", dir, "-people", "40", "-rate", "20", "-hold", "1h", "-bound", "1s"}, &out, &log)
+	require.Equal(t, exitRuntime, code)
+	require.Contains(t, log.String(), "deadline exceeded")
+	require.Contains(t, out.String(), "**no**: nobody lost: of 40 people 40 did not get in, and the shop counted 0 visits")
+	require.Contains(t, out.String(), "yes: order exact: 0 were let in before")
+	require.FileExists(t, filepath.Join(dir, "million.md"))
 }
 
 // three are people who came one after the other and were let in like that.
 func three() *people {
-	p := newPeople(sale{people: 3, rate: 1, polls: 2}, "")
+	p := newPeople(sale{people: 3, rate: 1, polls: 2})
 	for i := range p.all {
 		at := time.Duration(i) * time.Second
 		p.all[i] = person{sent: at, got: at + time.Second/2, place: int64(100 + i), granted: int64(5000 + 10*i), polls: 2, in: true, here: at + time.Second, waited: 9 * time.Second}
@@ -52,6 +73,9 @@ func TestTheSaleIsJudged(t *testing.T) {
 			a.place, b.place = b.place, a.place
 			a.granted, b.granted = b.granted, a.granted
 		}, 3, "1 have one in front of somebody"},
+		"too many in a minute": {func(p *people) {
+			p.rate = 0 // of which no room's limit can be
+		}, 3, "rate kept: at most 3 were let in within 60 s, of -1 allowed"},
 		"one asked once":  {func(p *people) { p.all[1].polls = 1 }, 3, "asked 2 times or more, each when told: 1 did not; least 1"},
 		"one pushed back": {func(p *people) { p.all[1].behind = 1 }, 3, "never grew: it did for 1"},
 	} {

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -8,6 +10,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"runtime"
 	"strconv"
 	"strings"
@@ -75,6 +78,7 @@ func serveMallocs(w http.ResponseWriter, _ *http.Request) {
 // peer is a running one.
 type peer struct {
 	url, stats string
+	process    *process
 }
 
 // startPeer starts a peer.
@@ -85,7 +89,7 @@ func (b *bench) startPeer(ctx context.Context, args ...string) (*peer, error) {
 	}
 	var address peerAddress
 	err = p.await(ctx, func() bool { return json.Unmarshal([]byte(p.words()), &address) == nil })
-	return &peer{address.URL, address.Stats}, err
+	return &peer{address.URL, address.Stats, p}, err
 }
 
 // mallocs is how often the peer has allocated.
@@ -107,21 +111,47 @@ func newShop([]string) (http.Handler, error) {
 }
 
 // newTill is a shop that is done with everybody after one request: it gives the pass
-// back, and counts. /served tells how many came.
+// back, and counts. /served tells how many came. After the first request of a
+// connection it answers by hand, for it shares the processors with the gate.
 func newTill(args []string) (http.Handler, error) {
 	shop, err := newShop(args)
 	if err != nil {
 		return nil, err
 	}
+	page := httptest.NewRecorder()
+	page.Header().Set("X-Queuegate-Command", "release")
+	shop.ServeHTTP(page, nil)
+	page.Header().Set("Content-Length", strconv.Itoa(page.Body.Len()))
+	var head bytes.Buffer
+	_ = page.Header().Write(&head)
+	answer := fmt.Appendf(nil, "HTTP/1.1 200 OK\r\n%s\r\n%s", head.Bytes(), page.Body.Bytes())
 	var served atomic.Int64
 	mux := http.NewServeMux()
-	mux.HandleFunc(shopPath, func(w http.ResponseWriter, r *http.Request) {
-		served.Add(1)
-		w.Header().Set("X-Queuegate-Command", "release")
-		shop.ServeHTTP(w, r)
+	mux.HandleFunc(shopPath, func(w http.ResponseWriter, _ *http.Request) {
+		conn, buffered, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			return
+		}
+		defer func() { _ = conn.Close() }()
+		for err == nil { // once for the request that was read before
+			served.Add(1)
+			if _, err = conn.Write(answer); err == nil {
+				err = skipHead(buffered.Reader)
+			}
+		}
 	})
 	mux.HandleFunc("/served", func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprint(w, served.Load()) })
 	return mux, nil
+}
+
+// skipHead reads the next request, which has no body.
+func skipHead(r *bufio.Reader) error {
+	for {
+		line, err := r.ReadSlice('\n')
+		if err != nil || len(line) <= 2 {
+			return err
+		}
+	}
 }
 
 // recorded is an answer to be given again.

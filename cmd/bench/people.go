@@ -3,11 +3,9 @@ package main
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -15,13 +13,14 @@ import (
 )
 
 const (
-	// queues is how many people can ask in the same moment: each is a connection that
-	// serves its share of the people one after the other.
+	// queues is how many people can be asking in the same moment.
 	queues = 512
-	// slot is how exactly times are kept; wheel many of them are more than the longest
-	// time that anybody is told to wait.
-	slot  = 10 * time.Millisecond
-	wheel = 16_384
+	// beat is how often requests are sent and answers looked for: times are kept, and
+	// measured, as exactly. Longer costs less, for the gate too, which is woken for
+	// many at once.
+	beat = 10 * time.Millisecond
+	// wheel many beats are more than the longest time that anybody is told to wait.
+	wheel = 4096
 	// retry is when somebody asks again whom the gate could tell nothing.
 	retry = time.Second
 	// lateness is less than the gate's presence_window.
@@ -30,24 +29,32 @@ const (
 
 // person is one of a million, so it is small.
 type person struct {
-	ticket        string
-	sent, got     time.Duration // of the join
-	here          time.Duration // when the first poll was answered: they count as here from then on
-	waited        time.Duration // when the last poll was sent that was answered with a number
-	late          bool          // this process has once had them ask so late that they counted as gone
-	place         int64         // in line, as the pass tells
-	granted       int64         // room time of the admission
-	polls         int32
-	ahead, behind int64 // as told last; how often it grew
-	in            bool  // the shop has answered
+	ticket    string
+	due       time.Duration // when they are to ask next, or were to ask last
+	sent, got time.Duration // of the join
+	here      time.Duration // when the first poll was answered: they count as here from then on
+	waited    time.Duration // when the last poll was sent that was answered with a number
+	over      time.Duration // when the shop had answered
+	place     int64         // in line, as the pass tells
+	granted   int64         // room time of the admission
+	ahead     int64         // as told last
+	polls     int32
+	behind    int32 // how often the number ahead grew
+	late      bool  // this process has once had them ask so late that they counted as gone
+	in        bool  // the shop has answered
 }
 
-// people are all of them.
+// people are all of them. One goroutine lives all their lives.
 type people struct {
 	sale
-	url   string
+	host  string
 	began time.Time
 	all   []person
+	next  int            // who joins next
+	left  int            // how many are not done
+	due   [wheel][]int32 // who has something to do at a beat to come
+	ready []int32        // who has it to do now
+	out   []byte         // a request
 
 	joined, admitted, polls, odd atomic.Int64
 	meters                       atomic.Pointer[meters]
@@ -60,8 +67,8 @@ type meters struct {
 	late   crowd.Meter // how much later than told people asked, by the fault of this process
 }
 
-func newPeople(s sale, url string) *people {
-	p := &people{sale: s, url: url, all: make([]person, s.people)}
+func newPeople(s sale) *people {
+	p := &people{sale: s, all: make([]person, s.people), left: s.people}
 	p.meters.Store(&meters{})
 	return p
 }
@@ -69,111 +76,146 @@ func newPeople(s sale, url string) *people {
 // newMeters hands out those of the time until now.
 func (p *people) newMeters() *meters { return p.meters.Swap(&meters{}) }
 
-// run lets everybody come and returns when all have been to the shop.
-func (p *people) run(ctx context.Context) error {
-	p.began = time.Now()
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	var all sync.WaitGroup
-	failed := make([]error, queues)
-	for i := range queues {
-		all.Go(func() {
-			if failed[i] = p.serve(ctx, i); failed[i] != nil {
-				cancel()
-			}
-		})
-	}
-	all.Wait()
-	return errors.Join(failed...)
-}
-
-// serve is one connection: the people whose number leaves the same rest, each when
-// it is their time.
-func (p *people) serve(ctx context.Context, first int) error {
-	w, err := dial(ctx, p.url)
+// run lets everybody come and returns when all have been to the shop. At each beat
+// it takes in what was answered, and sends what it is time for.
+func (p *people) run(ctx context.Context, url string) error {
+	lines, err := newCables(url, queues)
 	if err != nil {
 		return err
 	}
-	defer w.close()
-	var due [wheel][]int32
-	next, left := first, (len(p.all)-first+queues-1)/queues
-	for at := 0; left > 0; at++ {
-		moment := time.Duration(at) * slot
+	defer lines.close()
+	p.host, p.began = lines.host, time.Now()
+	for at := 0; p.left > 0; at++ {
+		moment := time.Duration(at) * beat
 		if wait := moment - time.Since(p.began); wait > 0 && !rest(ctx, wait) || ctx.Err() != nil {
 			return ctx.Err()
 		}
-		for ; next < len(p.all) && p.comes(next) <= moment; next += queues {
-			due[at%wheel] = append(due[at%wheel], int32(next))
+		if err := lines.hear(func(c *cable, h *heard) error { return p.hears(lines, c, h) }); err != nil {
+			return fmt.Errorf("after %s: %w", p.now().Round(time.Second), err)
 		}
-		for _, i := range due[at%wheel] {
-			again, err := p.step(w, &p.all[i], moment)
-			if err != nil {
-				return fmt.Errorf("person %d after %s: %w", i, time.Since(p.began).Round(time.Second), err)
-			}
-			if again == 0 {
-				left--
-				continue
-			}
-			then := max(at+1, int((time.Since(p.began)+again)/slot)+1)
-			due[then%wheel] = append(due[then%wheel], i)
+		for ; p.next < len(p.all) && p.comes(p.next) <= moment; p.next++ {
+			p.all[p.next].due = p.comes(p.next)
+			p.ready = append(p.ready, int32(p.next)) //nolint:gosec // a million fits
 		}
-		due[at%wheel] = due[at%wheel][:0]
+		p.ready = append(p.ready, p.due[at%wheel]...)
+		p.due[at%wheel] = p.due[at%wheel][:0]
+		if err := p.askAll(lines); err != nil {
+			return err
+		}
 	}
 	return nil
 }
+
+func (p *people) now() time.Duration { return time.Since(p.began) }
 
 // comes is when a person joins.
 func (p *people) comes(i int) time.Duration {
 	return time.Duration(float64(i) / float64(p.rate) * float64(time.Second))
 }
 
-// step is what one person does next: join, ask, and when it is their turn go to the
-// shop. It tells after what time they ask again; 0 when they are done.
-func (p *people) step(w *wire, who *person, due time.Duration) (again time.Duration, err error) {
-	method, path, joins := http.MethodGet, statusPath, who.ticket == ""
-	if joins {
-		method, path = http.MethodPost, joinPath
+// askAll sends for as many as there are free connections; the others are late.
+func (p *people) askAll(lines *cables) error {
+	asked := 0
+	for asked < len(p.ready) {
+		c, err := lines.take()
+		if err != nil {
+			return err
+		}
+		if c == nil {
+			break
+		}
+		c.who = p.ready[asked]
+		if ticket := p.all[c.who].ticket; ticket == "" {
+			c.what, p.out = toJoin, append(p.out[:0], "POST "+joinPath+" HTTP/1.1\r\nContent-Length: 0\r\n"...)
+		} else {
+			c.what, p.out = toPoll, append(p.out[:0], "GET "+statusPath+" HTTP/1.1\r\n"+ticketName+": "...)
+			p.out = append(append(p.out, ticket...), "\r\n"...)
+		}
+		if p.send(lines, c) {
+			asked++
+		}
 	}
-	sent := time.Since(p.began)
-	h, err := w.ask(method, path, ticketName, who.ticket)
-	if err != nil {
-		return 0, err
-	}
-	got := time.Since(p.began)
-	if h.code != http.StatusOK || bytes.Contains(h.body, []byte(`"room_state":"degraded"`)) {
+	p.ready = append(p.ready[:0], p.ready[asked:]...)
+	return nil
+}
+
+// send completes the request in out and sends it.
+func (p *people) send(lines *cables, c *cable) bool {
+	p.out = append(append(append(p.out, "Host: "...), p.host...), "\r\n\r\n"...)
+	c.sent = p.now()
+	return lines.ask(c, p.out)
+}
+
+// later has somebody ask again after a time.
+func (p *people) later(i int32, after time.Duration) {
+	due := p.now() + min(after, (wheel-2)*beat)
+	p.all[i].due = due
+	at := int(due/beat) + 1
+	p.due[at%wheel] = append(p.due[at%wheel], i)
+}
+
+// hears takes in an answer, nil when the connection ended without one; then they ask
+// again over another, as browsers do.
+func (p *people) hears(lines *cables, c *cable, h *heard) error {
+	who, got := &p.all[c.who], p.now()
+	switch {
+	case h == nil:
+		p.ready = append(p.ready, c.who)
+	case h.code != http.StatusOK || c.what == toEnter && h.get("X-Robots-Tag") != "" || bytes.Contains(h.body, []byte(`"room_state":"degraded"`)):
 		p.odd.Add(1)
-		return retry, nil
+		p.later(c.who, retry)
+	case c.what == toEnter:
+		who.in, who.over, who.ticket = true, got, ""
+		p.left--
+		p.admitted.Add(1)
+	default:
+		p.stood(who, c, got)
+		if err := p.told(lines, c, h.body); err != nil {
+			return fmt.Errorf("person %d, after %d polls: %w", c.who, who.polls, err)
+		}
 	}
-	if joins {
-		who.sent, who.got, who.ahead = sent, got, 1<<62
+	return nil
+}
+
+// stood notes that somebody has joined or asked.
+func (p *people) stood(who *person, c *cable, got time.Duration) {
+	if c.what == toJoin {
+		who.sent, who.got, who.ahead = c.sent, got, 1<<62
 		p.joined.Add(1)
-	} else {
-		if who.polls++; who.here == 0 {
-			who.here = got
-		}
-		who.late = who.late || sent-due > lateness
-		p.polls.Add(1)
-		for _, m := range []*meters{p.meters.Load(), &p.whole} {
-			m.answer.Note(got - sent)
-			m.late.Note(sent - due)
-		}
+		return
 	}
-	if ticket := field(h.body, "ticket", '"'); ticket != "" {
+	if who.polls++; who.here == 0 {
+		who.here = got
+	}
+	who.late = who.late || c.sent-who.due > lateness
+	p.polls.Add(1)
+	for _, m := range []*meters{p.meters.Load(), &p.whole} {
+		m.answer.Note(got - c.sent)
+		m.late.Note(c.sent - who.due)
+	}
+}
+
+// told is what somebody does who was told how they stand: wait, or go to the shop.
+func (p *people) told(lines *cables, c *cable, body []byte) error {
+	who := &p.all[c.who]
+	if ticket := field(body, "ticket", '"'); ticket != "" {
 		who.ticket = ticket
 	}
-	switch status := field(h.body, "status", '"'); status {
+	switch status := field(body, "status", '"'); status {
 	case "waiting":
-		who.waited = sent
-		return p.waits(who, h.body)
+		who.waited = c.sent
+		after, err := who.waits(body)
+		p.later(c.who, after)
+		return err
 	case "ready", "active":
-		return p.enters(w, who, field(h.body, "entry_token", '"'))
+		return p.enters(lines, c, field(body, "entry_token", '"'))
 	default:
-		return 0, fmt.Errorf("is %q after %d polls: %s", status, who.polls, h.body)
+		return fmt.Errorf("is %q: %s", status, body)
 	}
 }
 
 // waits takes in what somebody is told who waits on.
-func (p *people) waits(who *person, body []byte) (time.Duration, error) {
+func (who *person) waits(body []byte) (time.Duration, error) {
 	ahead, err := strconv.ParseInt(field(body, "ahead", 0), 10, 64)
 	if err != nil {
 		return 0, fmt.Errorf("no number ahead: %s", body)
@@ -186,26 +228,22 @@ func (p *people) waits(who *person, body []byte) (time.Duration, error) {
 	if err != nil || ms <= 0 {
 		return 0, fmt.Errorf("no time to ask again: %s", body)
 	}
-	return min(time.Duration(ms)*time.Millisecond, (wheel-1)*slot), nil
+	return time.Duration(ms) * time.Millisecond, nil
 }
 
 // enters goes to the shop with a pass.
-func (p *people) enters(w *wire, who *person, raw string) (time.Duration, error) {
+func (p *people) enters(lines *cables, c *cable, raw string) error {
 	pass, ok := crowd.ReadPass(raw)
 	if !ok {
-		return 0, fmt.Errorf("a pass that is none: %q", raw)
+		return fmt.Errorf("a pass that is none: %q", raw)
 	}
-	h, err := w.ask(http.MethodGet, shopPath, "Accept", "application/json", passName, raw)
-	if err != nil {
-		return 0, err
+	p.all[c.who].place, p.all[c.who].granted = pass.Place, pass.Granted()
+	c.what = toEnter
+	p.out = append(append(append(p.out[:0], "GET "+shopPath+" HTTP/1.1\r\nAccept: application/json\r\n"+passName+": "...), raw...), "\r\n"...)
+	if !p.send(lines, c) {
+		p.ready = append(p.ready, c.who)
 	}
-	if h.code != http.StatusOK || h.get("X-Robots-Tag") != "" {
-		p.odd.Add(1)
-		return retry, nil
-	}
-	who.place, who.granted, who.in = pass.Place, pass.Granted(), true
-	p.admitted.Add(1)
-	return 0, nil
+	return nil
 }
 
 // field finds a member of a flat JSON document: up to the closing quote, or a number.

@@ -64,7 +64,7 @@ func (t table) save(o options) error {
 	if err != nil {
 		return err
 	}
-	text, err := between(string(raw), "\n"+t.markdown())
+	text, err := between(string(raw), markBegin, "\n"+t.markdown(), markEnd)
 	if err != nil {
 		return fmt.Errorf("%s: %w", o.readme, err)
 	}
@@ -76,14 +76,14 @@ const (
 	markEnd   = "\n<!-- end of make bench -->"
 )
 
-// between replaces what stands between the marks.
-func between(text, with string) (string, error) {
-	head, rest, found := strings.Cut(text, markBegin)
-	_, tail, closed := strings.Cut(rest, markEnd)
+// between replaces what stands between two marks.
+func between(text, begin, with, end string) (string, error) {
+	head, rest, found := strings.Cut(text, begin)
+	_, tail, closed := strings.Cut(rest, end)
 	if !found || !closed {
-		return "", fmt.Errorf("no lines %q and %q to put the table between", strings.TrimSpace(markBegin), strings.TrimSpace(markEnd))
+		return "", fmt.Errorf("no lines %q and %q to put the figures between", strings.TrimSpace(begin), strings.TrimSpace(end))
 	}
-	return head + markBegin + with + markEnd + tail, nil
+	return head + begin + with + end + tail, nil
 }
 
 // describe says on what a run was made.
