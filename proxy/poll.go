@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"hash/maphash"
 	"math/rand/v2"
 	"net/http"
 	"sync"
@@ -10,15 +11,20 @@ import (
 const (
 	pollsPerSecond = 10
 	pollBurst      = 20
-	// pollMemory is how long a visitor is remembered after a poll: in that time a
-	// bucket fills up, and a full bucket is worth nothing to remember.
-	pollMemory = pollBurst * time.Second / pollsPerSecond
-	// pollHurried is below how many polls left in the bucket answers are remembered.
-	// Whoever comes from above it has had several before one is refused, so that the
-	// crowd, which polls as it is told, costs neither a copy nor its memory.
+	// pollEvery is the time in which one poll comes back, pollMemory that in which all
+	// of them do.
+	pollEvery  = time.Second / pollsPerSecond
+	pollMemory = pollBurst * pollEvery
+	// pollHurried is below how many polls left answers are remembered. Whoever comes from
+	// above it has had several before one is refused, so that the crowd, which polls as it
+	// is told, costs neither a copy nor its memory.
 	pollHurried = pollBurst / 2
-	// pollMost bounds the visitors remembered; beyond it the oldest go first.
-	pollMost = 1 << 17
+	// pollSets and pollWays bound those whose polls are counted, 49,152 of a room in 1 MB.
+	// Nobody needs an entry for longer than pollMemory, and who polls as told for 0.1 s.
+	pollSets = 1 << 14
+	pollWays = 3
+	// pollAnswers bounds the answers remembered; beyond it the oldest go first.
+	pollAnswers = 1 << 14
 	// defaultPoll is used where the line names no time; see room.askAgain.
 	defaultPoll = 5 * time.Second
 	// soonestPoll is the least that the line asks for as well.
@@ -34,42 +40,81 @@ type pollKey struct {
 }
 
 // pollGuard stops a visitor who polls without end, one of a room by one, and
-// keeps the last answer for them. Two maps take turns, so that nothing ever has
-// to look through them: whoever was silent for pollMemory is in neither.
+// keeps the last answer for them. The counts are in a table of fixed size: a poll of the
+// crowd touches one line of it, and two maps that took turns cost five times as much. In
+// a full set whoever has used least makes room, and has a few polls more.
 type pollGuard struct {
-	mu      sync.Mutex
-	now     func() time.Time
-	turned  time.Time
-	current map[pollKey]poller
-	before  map[pollKey]poller
+	now   func() time.Time
+	began time.Time
+	seed  maphash.Seed
+	sets  []pollSet
+	told  pollAnswersKept
 }
 
-// poller is the token bucket of one key. Its fields belong to the guard's
-// mutex.
-type poller struct {
-	tokens float64
-	at     time.Time
-	last   *statusDoc
+// pollSet is as long as a line of the processor's cache.
+type pollSet struct {
+	mu   sync.Mutex
+	ways [pollWays]pollCount
+	_    [8]byte
+}
+
+// pollCount is one key, by its hash, and the time since the guard began at which all
+// its polls will have come back.
+type pollCount struct {
+	key  uint64
+	full time.Duration
+}
+
+// pollAnswersKept are the last answers of those in a hurry, of each key its own. Two maps
+// take turns, so that nothing ever has to look through them: whoever was silent for
+// pollMemory is in neither.
+type pollAnswersKept struct {
+	mu              sync.Mutex
+	turned          time.Duration
+	current, before map[pollKey]*statusDoc
 }
 
 func newPollGuard(now func() time.Time) *pollGuard {
-	return &pollGuard{now: now, turned: now(), current: map[pollKey]poller{}, before: map[pollKey]poller{}}
+	return &pollGuard{now: now, began: now(), seed: maphash.MakeSeed(), sets: make([]pollSet, pollSets)}
 }
 
 // allow takes one poll of who and reports whether it is within the allowed rate. When
 // it is not, last is the answer remembered, nil when there is none. hurried is set for
 // those who may soon be told to wait: their answers are to be remembered.
 func (g *pollGuard) allow(who pollKey) (last *statusDoc, hurried, ok bool) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	p, now := g.find(who)
-	p.tokens = min(pollBurst, p.tokens+now.Sub(p.at).Seconds()*pollsPerSecond)
-	p.at = now
-	if ok = p.tokens >= 1; ok {
-		p.tokens--
+	now := g.now().Sub(g.began)
+	left := g.take(maphash.Comparable(g.seed, who), now)
+	if left < 0 {
+		return g.told.of(who, now), true, false
 	}
-	g.current[who] = p
-	return p.last, p.tokens < pollHurried, ok
+	return nil, left < pollHurried*pollEvery, true
+}
+
+// take takes one poll of a key and tells what is left, as the time in which as much comes
+// back; it is negative when there was none.
+func (g *pollGuard) take(key uint64, now time.Duration) (left time.Duration) {
+	set := &g.sets[key%pollSets]
+	set.mu.Lock()
+	defer set.mu.Unlock()
+	at := &set.ways[0]
+	for i := range set.ways {
+		c := &set.ways[i]
+		if c.key == key {
+			at = c
+			break
+		}
+		if c.full < at.full {
+			at = c
+		}
+	}
+	full := now
+	if at.key == key {
+		full = max(full, at.full)
+	}
+	if left = pollMemory - (full + pollEvery - now); left >= 0 {
+		at.key, at.full = key, full+pollEvery
+	}
+	return left
 }
 
 // remember keeps the answer that is given again to who polls too fast: all of it
@@ -77,30 +122,39 @@ func (g *pollGuard) allow(who pollKey) (last *statusDoc, hurried, ok bool) {
 // with the next answer that is not hurried.
 func (g *pollGuard) remember(who pollKey, d statusDoc) {
 	d.Ticket, d.EntryToken = "", ""
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	p, _ := g.find(who)
-	p.last = &d
-	g.current[who] = p
+	g.told.keep(who, &d, g.now().Sub(g.began))
 }
 
-// find returns the bucket of who, a full one for a stranger.
-func (g *pollGuard) find(who pollKey) (poller, time.Time) {
-	now := g.now()
-	if now.Sub(g.turned) >= pollMemory || len(g.current) >= pollMost {
-		if now.Sub(g.turned) >= 2*pollMemory {
-			g.current = nil
-		}
-		// As many as before will ask again: a map that grows costs twice as much.
-		g.before, g.current, g.turned = g.current, make(map[pollKey]poller, len(g.current)), now
+func (k *pollAnswersKept) of(who pollKey, now time.Duration) *statusDoc {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.turn(now)
+	if d := k.current[who]; d != nil {
+		return d
 	}
-	if p, ok := g.current[who]; ok {
-		return p, now
+	d := k.before[who]
+	if d != nil { // as long as they hurry
+		k.current[who] = d
 	}
-	if p, ok := g.before[who]; ok {
-		return p, now
+	return d
+}
+
+func (k *pollAnswersKept) keep(who pollKey, d *statusDoc, now time.Duration) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.turn(now)
+	k.current[who] = d
+}
+
+// turn drops the elder map when it is time.
+func (k *pollAnswersKept) turn(now time.Duration) {
+	if k.current != nil && now-k.turned < pollMemory && len(k.current) < pollAnswers {
+		return
 	}
-	return poller{tokens: pollBurst, at: now}, now
+	if now-k.turned >= 2*pollMemory {
+		k.current = nil
+	}
+	k.before, k.current, k.turned = k.current, make(map[pollKey]*statusDoc), now
 }
 
 // asking is whose polls are counted together. Those of somebody who shows neither
