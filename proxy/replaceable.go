@@ -12,11 +12,13 @@ type replaceable struct{ now atomic.Pointer[inUse] }
 // inUse is one handler and the requests that it has.
 type inUse struct {
 	http.Handler
-	mu       sync.Mutex
-	running  int
-	replaced bool
-	over     chan struct{} // closed when it was replaced and has no request left
+	// running counts them, and wasReplaced once more when the handler was replaced.
+	running atomic.Int64
+	over    chan struct{} // closed when it was replaced and has no request left
+	told    sync.Once
 }
+
+const wasReplaced = 1 << 32
 
 func newReplaceable(h http.Handler) *replaceable {
 	r := &replaceable{}
@@ -31,40 +33,26 @@ func (r *replaceable) replace(h http.Handler) (over <-chan struct{}) {
 	if before == nil {
 		return nil
 	}
-	before.mu.Lock()
-	defer before.mu.Unlock()
-	before.replaced = true
-	if before.running == 0 {
-		close(before.over)
-	}
+	before.count(wasReplaced)
 	return before.over
 }
 
 // ServeHTTP implements http.Handler.
 func (r *replaceable) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	h := r.now.Load()
-	for !h.begin() { // replaced since
+	for h.count(1) > wasReplaced { // replaced since
+		h.count(-1)
 		h = r.now.Load()
 	}
-	defer h.end()
+	defer h.count(-1)
 	h.Handler.ServeHTTP(w, req)
 }
 
-func (h *inUse) begin() bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.replaced {
-		return false
+// count counts what begins or ends, and tells how many there are.
+func (h *inUse) count(d int64) int64 {
+	n := h.running.Add(d)
+	if n == wasReplaced {
+		h.told.Do(func() { close(h.over) })
 	}
-	h.running++
-	return true
-}
-
-func (h *inUse) end() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.running--
-	if h.replaced && h.running == 0 {
-		close(h.over)
-	}
+	return n
 }

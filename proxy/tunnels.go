@@ -13,19 +13,23 @@ import (
 // ends. http.Server forgets a connection once it is hijacked: Shutdown returns at
 // once and the tunnel lives on (https://github.com/golang/go/issues/17721).
 type flights struct {
+	n       atomic.Int64
+	waited  atomic.Bool // somebody has waited: changes are of interest
 	mu      sync.Mutex
-	n       int
 	endless map[any]func() // how to end each; nil: it is closed at once
 	closed  bool           // no more of them
 	changed chan struct{}  // closed at the next change, while somebody waits
 }
 
-// add counts a request that begins (1) or ends (-1).
-func (f *flights) add(d int) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.n += d
-	f.change()
+// add counts a request that begins (1) or ends (-1). Whoever waits has said so before
+// counting, so either they see this one or they are told.
+func (f *flights) add(d int64) {
+	f.n.Add(d)
+	if f.waited.Load() {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.change()
+	}
 }
 
 func (f *flights) change() {
@@ -35,11 +39,7 @@ func (f *flights) change() {
 	}
 }
 
-func (f *flights) count() int {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.n
-}
+func (f *flights) count() int { return int(f.n.Load()) }
 
 // tell notes that a running request, known by key, has no end of its own and how
 // to end it. After endAll it is ended at once.
@@ -87,7 +87,8 @@ func (f *flights) endAll() int {
 func (f *flights) wait(ctx context.Context, butEndless bool) {
 	for {
 		f.mu.Lock()
-		left := f.n
+		f.waited.Store(true)
+		left := f.count()
 		if butEndless {
 			left -= len(f.endless)
 		}
