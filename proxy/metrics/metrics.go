@@ -76,8 +76,7 @@ type Metrics struct {
 	reloadedAt   prometheus.Gauge
 
 	// What nearly every request counts.
-	asked   *children[outcome, prometheus.Counter]
-	took    *children[served, prometheus.Observer]
+	asked   *children[outcome, counted]
 	shopped *children[answered, prometheus.Observer]
 }
 
@@ -87,10 +86,11 @@ type (
 		room     string
 		decision proxy.Outcome
 		reason   proxy.Reason
+		lasting  bool // no duration is kept
 	}
-	served struct {
-		room     string
-		decision proxy.Outcome
+	counted struct {
+		requests prometheus.Counter
+		duration prometheus.Observer // nil where none is kept
 	}
 	answered struct {
 		room  string
@@ -113,11 +113,12 @@ func New(o Options) (*Metrics, error) {
 	m.requests = m.counter("queuegate_requests_total", "Requests by what became of them and why; rooms of unprotected requests are empty.", "room", "decision", "reason")
 	m.duration = m.histogram("queuegate_request_duration_seconds", "Time until the answer was sent; streams and tunnels are not in it.", fast(), "room", "decision")
 	m.shopDuration = m.histogram("queuegate_upstream_request_duration_seconds", "Time until the shop began its answer.", fast(), "room", "code_class")
-	m.asked = newChildren(func(k outcome) prometheus.Counter {
-		return m.requests.WithLabelValues(k.room, string(k.decision), string(k.reason))
-	})
-	m.took = newChildren(func(k served) prometheus.Observer {
-		return m.duration.WithLabelValues(k.room, string(k.decision))
+	m.asked = newChildren(func(k outcome) counted {
+		c := counted{requests: m.requests.WithLabelValues(k.room, string(k.decision), string(k.reason))}
+		if !k.lasting {
+			c.duration = m.duration.WithLabelValues(k.room, string(k.decision))
+		}
+		return c
 	})
 	m.shopped = newChildren(func(k answered) prometheus.Observer {
 		return m.shopDuration.WithLabelValues(k.room, strconv.Itoa(k.class)+"xx")
@@ -232,9 +233,10 @@ func (m *Metrics) Observe(o proxy.Observation) {
 		m.wait.WithLabelValues(o.Room).Observe(o.Waited.Seconds())
 		return
 	}
-	m.asked.of(outcome{o.Room, o.Outcome, o.Reason}).Inc()
-	if !o.Lasting {
-		m.took.of(served{o.Room, o.Outcome}).Observe(o.Took.Seconds())
+	c := m.asked.of(outcome{o.Room, o.Outcome, o.Reason, o.Lasting})
+	c.requests.Inc()
+	if c.duration != nil {
+		c.duration.Observe(o.Took.Seconds())
 	}
 	if o.Shop.Status != 0 {
 		m.shopped.of(answered{o.Room, o.Shop.Status / 100}).Observe(o.Shop.Took.Seconds())
