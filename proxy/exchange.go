@@ -25,8 +25,8 @@ type exchange struct {
 	target route.Target
 	client netip.Addr
 	proto  string // scheme the visitor uses
-	caller caller
-	front  front // who asks for a verdict and not for the shop; zero: nobody
+	caller caller // of a request for the shop or for the page; others are a script's
+	front  front  // who asks for a verdict and not for the shop; zero: nobody
 
 	// sent is set on the page of somebody whose form a front proxy has turned away.
 	sent     bool
@@ -62,7 +62,7 @@ type exchange struct {
 }
 
 func (g *Gate) newExchange(w http.ResponseWriter, r *http.Request) *exchange {
-	x := &exchange{visit: visit{g: g}, r: r, client: g.clients.Of(r), proto: g.clients.Proto(r), caller: callerOf(r)}
+	x := &exchange{visit: visit{g: g}, r: r, client: g.clients.Of(r), proto: g.clients.Proto(r)}
 	x.record.id, x.record.start = newRequestID(), g.now()
 	x.toward = watched{next: w, rec: &x.record}
 	x.w = &x.toward

@@ -195,6 +195,7 @@ func (g *Gate) serve(x *exchange) {
 		g.serveOwn(x, j.verdict.Endpoint)
 		return
 	}
+	x.caller = callerOf(x.r)
 	x.follow(j)
 }
 

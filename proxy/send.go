@@ -52,7 +52,7 @@ func (x *exchange) send(status int, contentType string, body []byte) {
 // which would hold the answer and who serves it for ever. The server lifts the bound
 // when the answer is sent.
 func (x *exchange) deliver(status int, body []byte) {
-	_ = http.NewResponseController(x.w).SetWriteDeadline(time.Now().Add(answerTime))
+	_ = x.toward.SetWriteDeadline(time.Now().Add(answerTime))
 	x.w.WriteHeader(status)
 	// A client that went away is not told, and nobody else needs to know.
 	_, _ = x.w.Write(body)

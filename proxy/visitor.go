@@ -277,6 +277,7 @@ func (x *exchange) notEntered() {
 // send its request again, for what it sent went nowhere.
 func (x *exchange) servePage() {
 	x.decide(Answered, ReasonPage)
+	x.caller = callerOf(x.r)
 	if x.caller == passive {
 		x.noPlace()
 		return

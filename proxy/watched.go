@@ -5,6 +5,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"time"
 )
 
 // watched is the way to the client with eyes for status and length. It is part of the
@@ -73,6 +74,15 @@ func (w *watched) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 		w.rec.status = http.StatusSwitchingProtocols
 	}
 	return conn, rw, err
+}
+
+// SetWriteDeadline is what http.ResponseController bounds the answer by. Each answer of
+// ours asks for it: the server's own writer is asked at once.
+func (w *watched) SetWriteDeadline(at time.Time) error {
+	if own, ok := w.next.(interface{ SetWriteDeadline(time.Time) error }); ok {
+		return own.SetWriteDeadline(at)
+	}
+	return http.NewResponseController(w.next).SetWriteDeadline(at)
 }
 
 // inform counts a 1xx answer and reports whether it is passed on.

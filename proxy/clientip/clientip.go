@@ -99,7 +99,7 @@ func (r *Resolver) Of(req *http.Request) netip.Addr {
 // PeerTrusted reports whether the TCP peer of req is one of the trusted
 // proxies, that is, whether its X-Forwarded-* headers may be passed on.
 func (r *Resolver) PeerTrusted(req *http.Request) bool {
-	return r.trusts(peer(req))
+	return r != nil && len(r.trusted) > 0 && r.trusts(peer(req))
 }
 
 // Proto returns the scheme the client used: "https" when the connection to
