@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
+	"net/textproto"
 	"strings"
 	"time"
 )
@@ -95,7 +95,7 @@ func newBaker(room string, c Cookie) baker {
 }
 
 // secure reports whether cookies for this request carry Secure.
-func (b baker) secure(proto string) bool {
+func (b *baker) secure(proto string) bool {
 	switch b.cookie.Secure {
 	case SecureAlways:
 		return true
@@ -107,7 +107,7 @@ func (b baker) secure(proto string) bool {
 }
 
 // bake returns the cookie that holds value under kind for maxAge.
-func (b baker) bake(kind, value string, maxAge time.Duration, at site) *http.Cookie {
+func (b *baker) bake(kind, value string, maxAge time.Duration, at site) *http.Cookie {
 	secure := b.secure(at.proto)
 	domain, _ := b.cookie.domainAt(at.host)
 	name := kind + b.room
@@ -125,7 +125,7 @@ func (b baker) bake(kind, value string, maxAge time.Duration, at site) *http.Coo
 // request that brought none gets none, for its answer may arrive after one
 // that set a good cookie. A name without the host's prefix can be a cookie of the
 // domain or of the host alone, which one the request does not say.
-func (b baker) clear(r *http.Request, kind string, at site) []*http.Cookie {
+func (b *baker) clear(r *http.Request, kind string, at site) []*http.Cookie {
 	var cleared []*http.Cookie
 	brought := func(name string) bool { return len(r.CookiesNamed(name)) > 0 }
 	plain := b.bake(kind, "", 0, at)
@@ -146,35 +146,50 @@ func (b baker) clear(r *http.Request, kind string, at site) []*http.Cookie {
 	return cleared
 }
 
-// read returns what the request brought under kind in either spelling, at most
-// maxTwins values.
-func (b baker) read(r *http.Request, kind string) []string {
-	var values []string
+// read appends to into what the request brought under kind in either spelling, at most
+// maxTwins values. It reads cookies as net/http does, which allocates each of them and
+// everything around: five pieces a request with a pass.
+func (b *baker) read(into []string, r *http.Request, kind string) []string {
+	most := len(into) + maxTwins
 	for _, name := range b.names(kind) {
-		if !mentions(r.Header["Cookie"], name) { // taking cookies apart allocates each of them
-			continue
-		}
-		for _, c := range r.CookiesNamed(name) {
-			if len(values) == maxTwins {
-				return values
+		for _, line := range r.Header["Cookie"] {
+			if !strings.Contains(line, name) {
+				continue
 			}
-			values = append(values, c.Value)
+			for part := range strings.SplitSeq(line, ";") {
+				if value, ok := cookieValue(part, name); ok && len(into) < most {
+					into = append(into, value)
+				}
+			}
 		}
 	}
-	return values
+	return into
+}
+
+// cookieValue is the value of one part of a Cookie line that holds the cookie of this
+// name, without quotes around it. A value with bytes that none may have is no cookie.
+func cookieValue(part, name string) (value string, ok bool) {
+	named, value, _ := strings.Cut(textproto.TrimString(part), "=")
+	if textproto.TrimString(named) != name {
+		return "", false
+	}
+	if len(value) > 1 && value[0] == '"' && value[len(value)-1] == '"' {
+		value = value[1 : len(value)-1]
+	}
+	for i := range len(value) {
+		if c := value[i]; c < ' ' || c >= 0x7f || c == '"' || c == ';' || c == '\\' {
+			return "", false
+		}
+	}
+	return value, true
 }
 
 // names are those of the cookies of a kind, in the order in which they are believed.
-func (b baker) names(kind string) [2]string {
+func (b *baker) names(kind string) [2]string {
 	if kind == entryCookie {
 		return b.entry
 	}
 	return b.ticket
-}
-
-// mentions reports whether a name stands in one of the lines.
-func mentions(lines []string, name string) bool {
-	return slices.ContainsFunc(lines, func(line string) bool { return strings.Contains(line, name) })
 }
 
 // ourCookie reports whether a cookie of this name is one of the gate's, of any

@@ -145,7 +145,7 @@ func (x *exchange) ask(question func(ctx context.Context, l Line) (queue.Standin
 // give keeps what h says for the answer: the cookie, and the header for those
 // who used it or have no cookie.
 func (x *exchange) give(h held) {
-	b := x.room.baker
+	b := &x.room.baker
 	x.cookies = slices.DeleteFunc(x.cookies, isEntry) // of a pass that this one replaces
 	x.cookies = append(x.cookies, b.bake(entryCookie, h.raw, x.lease(h.pass)+cookieSlack, x.site()))
 	x.given = &h
@@ -196,7 +196,8 @@ func (x *exchange) usesHeaders() bool {
 	if x.r.Header.Get(headerEntryToken) != "" || x.r.Header.Get(headerQueueTicket) != "" {
 		return true
 	}
-	return len(x.room.baker.read(x.r, entryCookie)) == 0 && len(x.room.baker.read(x.r, ticketCookie)) == 0
+	var few [2]string
+	return len(x.room.baker.read(x.room.baker.read(few[:0], x.r, entryCookie), x.r, ticketCookie)) == 0
 }
 
 // handOut puts into the headers of an answer what it hands out, once. The

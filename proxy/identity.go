@@ -27,7 +27,7 @@ type Identity struct {
 }
 
 // inUse reports whether anybody can have a name.
-func (i Identity) inUse() bool { return i.Header != "" || i.Token != nil }
+func (i *Identity) inUse() bool { return i.Header != "" || i.Token != nil }
 
 func (i Identity) validate(trusted bool) error {
 	var errs []error
@@ -43,7 +43,10 @@ func (i Identity) validate(trusted bool) error {
 // identify returns the visitor id of the person whose name the request proves,
 // "" when it proves none.
 func (x *exchange) identify() string {
-	id := x.room.Identity
+	id := &x.room.Identity
+	if !id.inUse() {
+		return ""
+	}
 	if values := x.r.Header.Values(id.Header); id.Header != "" && len(values) == 1 && validName(values[0]) && x.g.clients.PeerTrusted(x.r) {
 		return token.VisitorFromKey(x.g.secret, x.room.Name, "header", values[0])
 	}

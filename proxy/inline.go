@@ -157,11 +157,12 @@ func validKey(key string) bool {
 // that is over must not cost anybody the place.
 func (x *exchange) readTicket() {
 	x.person = x.identify()
-	candidates, ok := single(x.r.Header.Values(headerQueueTicket))
+	named, ok := single(x.r.Header[headerQueueTicket])
 	if !ok {
 		return
 	}
-	for _, raw := range append(candidates, x.room.baker.read(x.r, ticketCookie)...) {
+	var few [4]string
+	for _, raw := range x.room.baker.read(append(few[:0], named...), x.r, ticketCookie) {
 		t, err := x.g.tickets.Open(x.room.Name, raw)
 		if err != nil || x.anothers(t) {
 			continue

@@ -146,7 +146,10 @@ func (x *exchange) enter(h held, reason Reason) bool {
 	if x.consumes {
 		return x.takeOrder(h, reason)
 	}
-	x.admitted = &h
+	if x.admitted = x.shown; x.shown == nil || x.shown.raw != h.raw {
+		kept := h // else every request would allocate it twice
+		x.admitted = &kept
+	}
 	x.record.visitor = h.pass.Visitor
 	x.toShop(reason)
 	return true
@@ -180,14 +183,14 @@ func (x *visit) sign(st queue.Standing, stage token.Stage) (held, error) {
 // Several cookies of one name are all tried, so that a bad twin locks nobody
 // out; several header values that differ are nobody's.
 func (x *exchange) bestPass() (held, worth) {
-	candidates, ok := single(x.r.Header.Values(headerEntryToken))
+	named, ok := single(x.r.Header[headerEntryToken])
 	if !ok {
 		return held{}, worthless
 	}
-	candidates = append(candidates, x.room.baker.read(x.r, entryCookie)...)
 	var best held
 	value := worthless
-	for _, raw := range candidates {
+	var few [4]string
+	for _, raw := range x.room.baker.read(append(few[:0], named...), x.r, entryCookie) {
 		p, err := x.g.verified.Verify(raw, x.room.Name)
 		if err != nil {
 			x.record.rejected = rejection(err)
@@ -217,7 +220,7 @@ func (x *exchange) overBy(p token.Pass) Rejection {
 // overByPass tells how the stay ended that a pass of this request belongs to;
 // over is false when none does whose end is known here.
 func (x *exchange) overByPass() (st queue.Standing, over bool) {
-	for _, raw := range x.room.baker.read(x.r, entryCookie) {
+	for _, raw := range x.room.baker.read(nil, x.r, entryCookie) {
 		p, err := x.g.passes.Verify(raw, x.room.Name)
 		if err != nil {
 			continue
