@@ -41,8 +41,8 @@ type pollKey struct {
 
 // pollGuard stops a visitor who polls without end, one of a room by one, and
 // keeps the last answer for them. The counts are in a table of fixed size: a poll of the
-// crowd touches one line of it, and two maps that took turns cost five times as much. In
-// a full set whoever has used least makes room, and has a few polls more.
+// crowd touches one line of it, where two maps that took turns were two look-ups in cold
+// memory. In a full set whoever has used least makes room, and has a few polls more.
 type pollGuard struct {
 	now   func() time.Time
 	began time.Time
