@@ -43,9 +43,9 @@ end
 -- header is what every answer begins with: which call it answers, and the room at
 -- this moment.
 local function header()
-  return { call.id, now, clock, room.epoch, room.generation, room.state, people(),
-    redis.call('ZCOUNT', SLOTS, '(' .. int(now), '+inf') + reserved(), room.slots, room.rate, room.burst,
-    room.flow, room.thinning, math.max(0, room.healed - now) }
+  local holding = slots_n > 0 and redis.call('ZCOUNT', SLOTS, '(' .. int(now), '+inf') or 0
+  return { call.id, now, clock, room.epoch, room.generation, room.state, people(), holding + reserved(),
+    room.slots, room.rate, room.burst, room.flow, room.thinning, math.max(0, room.healed - now) }
 end
 
 fill()

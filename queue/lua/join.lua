@@ -27,16 +27,16 @@ local function at_once()
 end
 
 -- new_place is a newcomer's answer, and what is still to be written of it.
+local due, due_text -- of the last one: mostly the next one's, too
+
 local function new_place(visitor, places, dues)
-  local ahead = people()
+  local ahead, n = people(), #places
   local place = call.method == 'random' and drawn_place(visitor) or next_place()
-  local due = first_due(ahead)
-  places[#places + 1] = int(place)
-  places[#places + 1] = visitor
-  dues[#dues + 1] = visitor
-  dues[#dues + 1] = int(due)
+  local until_then = first_due(ahead)
+  if until_then ~= due then due, due_text = until_then, int(until_then) end
+  places[n + 1], places[n + 2] = int(place), visitor
+  dues[n + 1], dues[n + 2] = visitor, due_text
   fresh_n = fresh_n + 1
-  add('joined', 1)
   return in_line('away', place, ahead, due)
 end
 
@@ -45,9 +45,9 @@ end
 -- has ended, also where Redis lost the sequence and its clock went back.
 local function newcomer(visitor, record, places, dues)
   if room.state == 'closed' or room.state == 'sold_out' then return refused(room.state) end
-  local stay = read_end(record, 0)
+  local stay = record and read_end(record, 0)
   if stay then room.last = math.max(room.last, stay.place) end
-  if at_once() then
+  if not no_more and at_once() then
     grant(visitor, next_place())
     add('wait0', 1)
     redis.call('SADD', UNPROVEN, visitor)
@@ -60,7 +60,7 @@ local function newcomer(visitor, record, places, dues)
 end
 
 sweep_fresh(PAGE)
-local answers, told = { false }, {}
+local answers, told = { false }, {} -- answers[i] is that of ARGV[i]
 for from = 2, #ARGV, PAGE do
   local page, places, dues = {}, {}, {}
   for i = from, math.min(from + PAGE - 1, #ARGV) do page[#page + 1] = ARGV[i] end
@@ -72,12 +72,13 @@ for from = 2, #ARGV, PAGE do
       local known = parts[i] or leases[i] and (hold_on(visitor, lease_of(visitor)) or where(visitor))
       told[visitor] = known and standing(visitor) or newcomer(visitor, ends[i], places, dues)
     end
-    answers[#answers + 1] = told[visitor]
+    answers[from + i - 1] = told[visitor]
   end
   write_granted()
   if #places > 0 then
     redis.call('ZADD', FRESH, unpack(places))
     redis.call('HSET', DUE, unpack(dues))
+    add('joined', #places / 2)
   end
 end
 save()

@@ -23,9 +23,17 @@ end
 -- poll_for is how long the one with so many people ahead may wait before the
 -- next poll: 1.5 s among the first thousand, 20 s far back, and never over a
 -- third of the windows that a missed one would cost. poll.go knows the same.
+-- Most people are at one end of it: what was reckoned once in a call is kept.
+local polls = {}
+
 local function poll_for(ahead)
-  local poll = math.min(20000, 1500 + math.max(0, ahead - NEAR))
-  return math.floor(math.max(200, math.min(poll, call.claim_window / 3, call.waiting_timeout / 3)))
+  local asked = ahead <= NEAR and 1500 or ahead < NEAR + 18500 and ahead - NEAR + 1500 or 20000
+  local poll = polls[asked]
+  if not poll then
+    poll = math.floor(math.max(200, math.min(asked, call.claim_window / 3, call.waiting_timeout / 3)))
+    polls[asked] = poll
+  end
+  return poll
 end
 
 -- sign_for is how long the one with so many people ahead may go without a poll
