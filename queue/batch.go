@@ -2,13 +2,16 @@ package queue
 
 import (
 	"context"
+	"runtime"
 	"sync"
 	"time"
 )
 
 // batch gathers calls of one kind: while one is in flight the next ones wait
-// together and leave as one. A quiet room adds no wait at all, a crowd pays for
-// one round trip with hundreds of others.
+// together and leave as one; a second one leaves beside it only when it is full, or
+// when the first one is late: its answer may never come. A quiet room adds no wait at all, a crowd pays for one round trip with hundreds of
+// others. What a call costs Redis is the same for one question as for ten: fuller
+// calls are what makes a join cheap.
 type batch[Q, A any] struct {
 	send    func(ctx context.Context, asked []Q) ([]A, error) // one answer for each question, in order
 	allow   func() bool                                       // whether a question may be asked now
@@ -19,7 +22,12 @@ type batch[Q, A any] struct {
 	mu      sync.Mutex
 	waiting []*question[Q, A]
 	flying  int
+	left    int       // calls so far
+	leaving time.Time // when the last one left
 }
+
+// lateAfter: a call that takes longer than this part of the timeout is late.
+const lateAfter = 8
 
 type question[Q, A any] struct {
 	asked    Q
@@ -40,7 +48,8 @@ func (b *batch[Q, A]) ask(ctx context.Context, asked Q) (A, error) {
 	q := &question[Q, A]{asked: asked, deadline: time.Now().Add(b.timeout), done: make(chan struct{})}
 	b.mu.Lock()
 	b.waiting = append(b.waiting, q)
-	if b.flying < b.flights {
+	late := q.deadline.Sub(b.leaving) > b.timeout+b.timeout/lateAfter
+	if b.flying == 0 || b.flying < b.flights && (late || len(b.waiting) >= b.most) {
 		b.flying++
 		go b.fly()
 	}
@@ -58,11 +67,14 @@ func (b *batch[Q, A]) ask(ctx context.Context, asked Q) (A, error) {
 	}
 }
 
-// fly sends what waits until nothing does.
+// fly sends what waits until nothing does. Before each call it lets everybody run who
+// can: whoever was about to ask, too, leaves with it. Where nobody is that takes no
+// time.
 func (b *batch[Q, A]) fly() {
-	for {
-		load := b.load()
-		if len(load) == 0 {
+	for mine := 0; ; {
+		runtime.Gosched()
+		var load []*question[Q, A]
+		if load, mine = b.load(mine); len(load) == 0 {
 			return
 		}
 		b.deliver(load)
@@ -70,12 +82,18 @@ func (b *batch[Q, A]) fly() {
 }
 
 // load takes the next questions, dropping those whose asker has given up: they
-// got their answer, and a Redis that comes back need not do their work.
-func (b *batch[Q, A]) load() []*question[Q, A] {
+// got their answer, and a Redis that comes back need not do their work. It numbers
+// the call; last is the one that has just come back, 0 for none. What does not fill a
+// second call is left to the one in flight, unless that left before: then it is late.
+func (b *batch[Q, A]) load(last int) (load []*question[Q, A], number int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if b.flying > 1 && last > 0 && last < b.left && len(b.waiting) < b.most {
+		b.flying--
+		return nil, 0
+	}
 	now := time.Now()
-	load := make([]*question[Q, A], 0, min(len(b.waiting), b.most))
+	load = make([]*question[Q, A], 0, min(len(b.waiting), b.most))
 	rest := 0
 	for rest < len(b.waiting) && len(load) < b.most {
 		if q := b.waiting[rest]; q.deadline.After(now) {
@@ -86,8 +104,10 @@ func (b *batch[Q, A]) load() []*question[Q, A] {
 	b.waiting = append(b.waiting[:0:0], b.waiting[rest:]...)
 	if len(load) == 0 {
 		b.flying--
+		return nil, 0
 	}
-	return load
+	b.left, b.leaving = b.left+1, now
+	return load, b.left
 }
 
 func (b *batch[Q, A]) deliver(load []*question[Q, A]) {

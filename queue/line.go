@@ -69,7 +69,8 @@ const (
 	// passMost bounds a call about passes and moves, each of which changes many
 	// keys.
 	passMost = 30
-	// batchFlights: a second call in flight hides the round trip of the first.
+	// batchFlights: where one call is full a second one in flight hides the round trip
+	// of the first.
 	batchFlights = 2
 )
 
