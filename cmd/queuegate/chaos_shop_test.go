@@ -172,12 +172,14 @@ func (d *door) note(conn net.Conn, state http.ConnState) {
 	}
 }
 
-func (d *door) open() (err error) {
+func (d *door) open() error {
 	if d.ln != nil {
 		return nil
 	}
-	if d.ln, err = net.Listen("tcp", d.addr); err == nil {
-		go func() { _ = d.server.Serve(d.ln) }()
+	ln, err := net.Listen("tcp", d.addr)
+	if err == nil {
+		d.ln = ln
+		go func() { _ = d.server.Serve(ln) }()
 	}
 	return err
 }
