@@ -3,7 +3,6 @@
 package main_test
 
 import (
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -48,7 +47,7 @@ func TestChaosAtLength(t *testing.T) {
 					Seed: setting(t, "QG_CHAOS_SEED", 1), Topology: topology, Length: length, Only: only,
 				},
 				gates: 3, crowd: max(12, int(length.Seconds()/2)), program: program, grows: true, recovery: 5 * time.Second,
-				env: func(i int) []string { return []string{fmt.Sprintf("GATE_CLOCK=%d", []int{60, -60, 0}[i%3])} },
+				clocks: []time.Duration{time.Minute, -time.Minute, 0},
 			}.start(t)
 		})
 	}

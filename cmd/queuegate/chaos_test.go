@@ -43,9 +43,9 @@ func TestChaos(t *testing.T) {
 type chaosRun struct {
 	plan    chaos.Plan
 	gates   int
-	crowd   int                  // people of a room
-	program string               // the build of the gates, "" for the usual
-	env     func(i int) []string // of the i-th gate; nil: none
+	crowd   int             // people of a room
+	program string          // the build of the gates, "" for the usual
+	clocks  []time.Duration // by how much those of the gates are ahead, in turn; nil: they are right
 	// recovery is how soon gates must speak for Redis again: what is promised, or longer
 	// where the machine is busy with other tests.
 	recovery time.Duration
@@ -70,6 +70,7 @@ type chaosWorld struct {
 	client    *http.Client // of watchers and operators
 	config    string
 	people    map[string][]*person
+	transport *http.Transport // of the people
 
 	mu     sync.Mutex
 	faults []*chaos.Fault
@@ -147,8 +148,8 @@ func newChaosWorld(t *testing.T, r chaosRun) *chaosWorld {
 	w.client = &http.Client{Transport: transport, Timeout: 15 * time.Second}
 	for i := range r.gates {
 		g := &gate{config: w.config, program: r.program, env: []string{profiled}}
-		if r.env != nil {
-			g.env = append(g.env, r.env(i)...)
+		if len(r.clocks) > 0 {
+			g.env = append(g.env, fmt.Sprintf("GATE_CLOCK=%.0f", r.clocks[i%len(r.clocks)].Seconds()))
 		}
 		g.start(t)
 		w.gates = append(w.gates, g)
@@ -173,15 +174,15 @@ func (w *chaosWorld) publish(i int) {
 
 // arrive lets the people of all rooms come.
 func (w *chaosWorld) arrive(ctx context.Context) *errgroup.Group {
-	transport := &http.Transport{MaxIdleConnsPerHost: 64}
-	w.t.Cleanup(transport.CloseIdleConnections)
+	w.transport = &http.Transport{MaxIdleConnsPerHost: 64}
+	w.t.Cleanup(w.transport.CloseIdleConnections)
 	_, tickets := keys(w.t)
 	everybody := &errgroup.Group{}
 	n := 0
 	for _, room := range w.rooms {
 		for range room.crowd {
 			n++
-			p := newPerson(n, w.run.plan.Seed, room, transport)
+			p := newPerson(n, w.run.plan.Seed, room, w.transport)
 			p.client.Timeout = 2 * impatience
 			p.start, p.gates, p.tickets = w.start, w.addresses, tickets
 			w.people[room.name] = append(w.people[room.name], p)
@@ -287,6 +288,12 @@ func (w *chaosWorld) judge() []string {
 		of := &crowd.Evidence{
 			Slots: room.slots, PerMinute: room.perMinute, Burst: room.burst,
 			ClaimWindow: room.claimWindow, Presence: room.presence, Log: w.ledger.of("/" + room.name),
+			Astray: func(gate int, at chaos.At) time.Duration {
+				if len(w.run.clocks) == 0 || !e.Alone(gate, at) {
+					return 0
+				}
+				return max(0, -w.run.clocks[gate%len(w.run.clocks)])
+			},
 		}
 		for _, p := range w.people[room.name] {
 			of.People = append(of.People, &p.History)

@@ -105,6 +105,7 @@ func (w *chaosWorld) met(e *chaos.Evidence) map[string]string {
 // checkGrowth compares a gate that has seen everything with one that has seen nothing.
 func (w *chaosWorld) checkGrowth() {
 	w.client.CloseIdleConnections()
+	w.transport.CloseIdleConnections()
 	fresh := startGate(w.t, w.config, w.gates[0].env...)
 	fresh.waitReady(w.t)
 	w.gates[0].noMoreThan(w.t, fresh.holds(w.t), 20, 4<<20)

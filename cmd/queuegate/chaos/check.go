@@ -129,6 +129,23 @@ func (e *Evidence) died(gate int, from, to At) bool {
 	})
 }
 
+// Alone tells whether a gate may not have heard from Redis at a moment since it was
+// started: it was in the middle of a trouble of Redis. Such a gate knows of no room time,
+// and judges a pass by its exp and its own clock.
+func (e *Evidence) Alone(gate int, at At) bool {
+	for _, f := range e.Faults {
+		if !f.ends() || !slices.Contains(f.Gates, gate) || at < f.Began {
+			continue
+		}
+		for _, r := range e.Faults {
+			if r.Lane == Redis && r.Began <= f.Ended && over(r.Began, r.Ended+e.Recovery, f.Began, f.Ended) && at <= r.Ended+e.Recovery {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // checkSecrets: no log of a gate has a ticket or a pass in it.
 func (e *Evidence) checkSecrets() (found []crowd.Finding) {
 	for _, log := range e.Logs {

@@ -123,6 +123,23 @@ func TestEveryRuleSaysYesAndNo(t *testing.T) {
 	}
 }
 
+func TestAGateIsAloneUntilRedisCouldTellItTheTime(t *testing.T) {
+	t.Parallel()
+	e := &chaos.Evidence{Recovery: 5 * time.Second, Faults: []chaos.Fault{
+		fault(chaos.Redis, chaos.RedisFrozen, 10, 20),
+		fault(chaos.Gates, chaos.GateKilled, 12, 13, 1),
+		fault(chaos.Gates, chaos.GateFrozen, 14, 15, 0),
+		fault(chaos.Gates, chaos.GateKilled, 40, 41, 0),
+	}}
+	for _, tc := range []struct {
+		gate  int
+		at    float64
+		alone bool
+	}{{1, 11, false}, {1, 13, true}, {1, 24, true}, {1, 26, false}, {0, 15, false}, {0, 42, false}, {2, 15, false}} {
+		require.Equal(t, tc.alone, e.Alone(tc.gate, sec(tc.at)), "%+v", tc)
+	}
+}
+
 func TestSlotsAreGivenOutOnceMoreOnlyWhenNobodyRemembers(t *testing.T) {
 	t.Parallel()
 	loss := fault(chaos.Redis, chaos.RedisEmptied, 20, 20)

@@ -1,6 +1,7 @@
 package crowd
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -168,6 +169,26 @@ func TestAuditorFindsWhatIsBroken(t *testing.T) {
 			}
 			require.Contains(t, broken, tc.promise)
 		})
+	}
+}
+
+func TestAGateThatIsAstrayIsForgivenThatMuch(t *testing.T) {
+	t.Parallel()
+	for astray, broken := range map[time.Duration]bool{0: true, 20 * time.Millisecond: true, time.Minute: false} {
+		e := honestRun()
+		p := e.People[0]
+		e.People[1].Heard[7].RoomTime = 8120 // at 6.51 s
+		p.Heard = append(p.Heard, Heard{
+			Kind: Asset, Gate: 1, Sent: sec(6.6), Got: sec(6.7), Code: 200, Ahead: -1, Inside: true, With: p.Heard[len(p.Heard)-1].Passes[0],
+		})
+		e.Astray = func(gate int, at At) time.Duration {
+			if gate == 1 && at == sec(6.6) {
+				return astray
+			}
+			return 0
+		}
+		found := slices.ContainsFunc(e.Audit(), func(f Finding) bool { return f.Promise == TheGate })
+		require.Equal(t, broken, found, "%s", astray)
 	}
 }
 

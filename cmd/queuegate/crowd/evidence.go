@@ -19,6 +19,9 @@ type Evidence struct {
 	// Honoured is for how long a pass that was ended behind its holder's back, by the
 	// shop, may still be good: 0 where the shop ends none.
 	Honoured time.Duration
+	// Astray is by how much a gate may take the time of the room to be earlier than it
+	// is; nil: not at all.
+	Astray func(gate int, at At) time.Duration
 	// Lottery is set where places are not given in the order of arrival.
 	Lottery bool
 	People  []*History

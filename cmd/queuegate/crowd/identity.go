@@ -127,7 +127,11 @@ func (e *Evidence) checkGate(all []*admission) (found []Finding) {
 				end = max(end, s.End)
 			}
 			last := lastReading(readings, h.Sent)
-			if end > 0 && end+rounding <= last.roomTime {
+			spare := int64(rounding)
+			if e.Astray != nil {
+				spare += e.Astray(h.Gate, h.Sent).Milliseconds()
+			}
+			if end > 0 && end+spare <= last.roomTime {
 				found = append(found, Finding{TheGate, fmt.Sprintf("the pass %s, over at room time %d, was accepted after room time %d\n  %s %s told of that room time\n  %s",
 					h.With.Admission, end, last.roomTime, seconds(last.by), last.told, p.upTo(i, 5))})
 			}
