@@ -159,7 +159,13 @@ func (w *chaosWorld) redisLoading(f *chaos.Fault) {
 	for i := range 64 {
 		require.NoError(w.t, client.Set(ctx, fmt.Sprint("ballast:", i), strings.Repeat("x", 2048), 0).Err())
 	}
-	// The delay is by key and in microseconds, and stays where the server starts from.
+	// The delay is in microseconds, and by key as long as nothing is read but what is there:
+	// what was ever written would take for ever.
+	require.NoError(w.t, client.BgRewriteAOF(ctx).Err())
+	eventually(w.t, "redis wrote down what is there", func() bool {
+		info := client.Info(ctx, "persistence").Val()
+		return strings.Contains(info, "aof_rewrite_in_progress:0") && strings.Contains(info, "aof_rewrite_scheduled:0")
+	})
 	server.SetArg("--key-load-delay", strconv.Itoa(int(f.For.Microseconds()/64)))
 	server.SetArg("--loading-process-events-interval-bytes", "1024")
 	server.Kill()

@@ -177,7 +177,7 @@ func (s *Server) awaitAnswer(t testing.TB) {
 	defer func() { _ = client.Close() }()
 	require.Eventually(t, func() bool {
 		return client.Ping(context.Background()).Err() == nil
-	}, 20*time.Second, 5*time.Millisecond, "redis-server does not answer on %s", s.Addr)
+	}, Timeout, 5*time.Millisecond, "redis-server does not answer on %s", s.Addr)
 }
 
 // AwaitFollowing waits until the server follows a master.
