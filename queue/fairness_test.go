@@ -314,7 +314,9 @@ func TestTheWaitIsANumberOrNothing(t *testing.T) {
 // often, and never all in one second.
 func TestTheCrowdsPollsAreSpread(t *testing.T) {
 	t.Parallel()
-	line, err := queue.New(queue.Options{Redis: redis.NewClient(&redis.Options{}), Room: "checkout", Limits: queue.Limits{Slots: 1}})
+	nobody := redis.NewClient(&redis.Options{})
+	t.Cleanup(func() { _ = nobody.Close() })
+	line, err := queue.New(queue.Options{Redis: nobody, Room: "checkout", Limits: queue.Limits{Slots: 1}})
 	require.NoError(t, err)
 	const crowd, seconds = 10_000, 180
 	perSecond := make([]int, seconds)

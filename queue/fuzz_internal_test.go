@@ -13,8 +13,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func fuzzedLine(t testing.TB) *Line {
-	l, err := New(Options{Redis: redis.NewClient(&redis.Options{}), Room: "checkout", Limits: Limits{Slots: 1}})
+// deafLine is a line that no Redis answers.
+func deafLine(t testing.TB) *Line {
+	nobody := redis.NewClient(&redis.Options{})
+	t.Cleanup(func() { _ = nobody.Close() })
+	l, err := New(Options{Redis: nobody, Room: "checkout", Limits: Limits{Slots: 1}})
 	require.NoError(t, err)
 	return l
 }
@@ -62,7 +65,7 @@ func FuzzReply(f *testing.F) {
 	f.Add(`["id"]`, "id", uint8(0))
 	f.Add(`[[]]`, "id", uint8(0))
 	f.Add("["+strings.Replace(fuzzedHeader, "1000,", "9223372036854775807,", 1)+"]", "id", uint8(0))
-	l := fuzzedLine(f)
+	l := deafLine(f)
 	f.Fuzz(func(t *testing.T, text, id string, n uint8) {
 		raw, ok := replyOf(text)
 		if !ok {
@@ -144,7 +147,7 @@ func FuzzRecords(f *testing.F) {
 	f.Add("1 2", "2 new form", "x", "{}")
 	f.Add("1 2 3", "1", "9007199254740993 left -", `{"version":-1,"file":{"burst":"-1"},"live":{"burst":{"value":"9223372036854775807"}}}`)
 	f.Add("1 2 3 9223372036854775807 4 -9223372036854775808", "1 0 0 0 0 - 0", "1 a b c", "null")
-	l := fuzzedLine(f)
+	l := deafLine(f)
 	f.Add("0", "", "0", `{"live":{"":{}}}`)
 	f.Add("0", "", "0", strings.Replace(fuzzedControls, "paused", "of a later version", 1))
 	f.Add("0", "", "0", strings.Replace(fuzzedControls, `"state":{"value":"paused"`, `"session_duration":{"value":"0s"`, 1))

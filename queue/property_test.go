@@ -5,7 +5,6 @@ import (
 	"flag"
 	"fmt"
 	"maps"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 	"pgregory.net/rapid"
 
 	"github.com/queuegate/queuegate/queue"
@@ -21,7 +21,8 @@ import (
 )
 
 // The property test draws the same lives every time, so that a change is judged by
-// what it changes; -rapid.seed draws others, and -rapid.checks more of them.
+// what it changes; -rapid.seed draws others, and -rapid.checks more of them. Whatever a
+// test starts has ended with it: no goroutine of a line outlives its tests.
 func TestMain(m *testing.M) {
 	flag.Parse()
 	if seed := flag.Lookup("rapid.seed"); seed.Value.String() == "0" {
@@ -29,7 +30,7 @@ func TestMain(m *testing.M) {
 			panic(err)
 		}
 	}
-	os.Exit(m.Run())
+	goleak.VerifyTestMain(m)
 }
 
 // steered lets a test say how far Redis's TIME moved since the call before: a
