@@ -97,9 +97,12 @@ func (f *folded) among(list []string) bool {
 
 // odd reports whether name is spelled with more than letters, digits and -.
 func odd(name string) bool {
-	return strings.ContainsFunc(name, func(r rune) bool {
-		return r != '-' && (r < '0' || r > '9') && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z')
-	})
+	for i := range len(name) {
+		if c := name[i]; c != '-' && (c < '0' || c > '9') && (c < 'A' || c > 'Z') && (c < 'a' || c > 'z') {
+			return true
+		}
+	}
+	return false
 }
 
 // scrub removes from what goes to the shop every header that only the gate may
@@ -114,8 +117,14 @@ func scrub(h http.Header, believe bool) {
 	}
 }
 
-// gone reports whether scrub removes the header name.
+// gone reports whether scrub removes the header name. Few begin as those that it
+// looks for, and folding takes each letter in hand.
 func gone(name string, believe bool) bool {
+	switch initial(name) {
+	case 'x', 'f', headerH2C[0]:
+	default:
+		return odd(name) && slices.Contains(framing, fold(name))
+	}
 	f := foldStart(name)
 	switch {
 	case f.begins("x-"): // most of what is looked for
@@ -133,6 +142,14 @@ func gone(name string, believe bool) bool {
 	default:
 		return odd(name) && f.among(framing)
 	}
+}
+
+// initial is the first letter of a name as fold writes it; 0 for none.
+func initial(name string) byte {
+	if name == "" {
+		return 0
+	}
+	return name[0] | ('a' - 'A') // what is no letter does not become one
 }
 
 // forward writes X-Forwarded-For, -Proto and -Host into out. From a trusted
@@ -177,6 +194,9 @@ func scrubAnswer(h http.Header) {
 // gate to a visitor.
 func dropSpoken(h http.Header) {
 	for name := range h {
+		if initial(name) != ourHeaders[0] {
+			continue
+		}
 		if f := foldStart(name); f.begins(ourHeaders) || f.is("x-entry-token") || f.is("x-queue-ticket") {
 			delete(h, name)
 		}
@@ -189,7 +209,7 @@ func dropSpoken(h http.Header) {
 // proxy does before it sends them on.
 func scrubTrailers(resp *http.Response) {
 	dropTrailers(resp)
-	if resp.StatusCode != http.StatusSwitchingProtocols { // there the body is the connection
+	if resp.ContentLength < 0 && resp.StatusCode != http.StatusSwitchingProtocols { // a body of known length has none, and there it is the connection
 		resp.Body = &trailedBody{ReadCloser: resp.Body, resp: resp}
 	}
 }
