@@ -13,6 +13,7 @@ import (
 
 	"github.com/queuegate/queuegate/proxy/route"
 	"github.com/queuegate/queuegate/queue"
+	"github.com/queuegate/queuegate/token"
 )
 
 // exchange is one request and its answer.
@@ -21,6 +22,7 @@ type exchange struct {
 	w      http.ResponseWriter // toward is behind it
 	r      *http.Request
 	record record
+	opened token.Ticket // visit's ticket lies here
 	toward watched
 	target route.Target
 	client netip.Addr

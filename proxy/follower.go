@@ -47,6 +47,9 @@ type follower struct {
 // follower makes the follower of a visitor who was told d of st.
 func (x *exchange) follower(st queue.Standing, d statusDoc, pongs bool) *follower {
 	f := &follower{visit: x.visit, goTo: x.wayBack(), pongs: pongs, state: d.RoomState, message: d.Message, stock: d.RemainingStock}
+	if x.ticket != nil { // the stream outlives the exchange
+		f.ticket = new(*x.ticket)
+	}
 	f.shown, f.rawTkt, f.back = nil, "", ""
 	if st.Place != 0 {
 		t := x.ticketOf(st)

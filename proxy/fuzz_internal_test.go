@@ -100,6 +100,7 @@ func FuzzCookies(f *testing.F) {
 		"a=1; b=2", "a=1; queuegate_entry_sale=x.y.z; b=2", "queuegate_ticket_sale=good; queuegate_ticket_sale=evil", "__Host-queuegate_entry_sale=t",
 		`a="x; queuegate_entry_sale=t"; b=2`, "queuegate_entry_sale", "=queuegate_entry_sale=t", " queuegate_entry_sale =t", "a=1;;; ;b=2", "a=1,queuegate_entry_sale=t",
 		"QUEUEGATE_ENTRY_SALE=t", "queuegate_entry_=;queuegate_other=1", "\tqueuegate_ticket_sale=t; Path=/; HttpOnly", "__Host-__Host-queuegate_entry_sale=t",
+		`queuegate_entry_sale="t"; queuegate_entry_sale="`, `queuegate_entry_sale=a\b; queuegate_entry_sale="a"b"`,
 	} {
 		f.Add(line, "a=1; b=\"2\"")
 		f.Add("s=1", line)

@@ -169,7 +169,8 @@ func (x *exchange) readTicket() {
 		}
 		over := x.overFor(t)
 		if x.ticket == nil || !over {
-			x.ticket, x.rawTkt = &t, raw
+			x.opened, x.rawTkt = t, raw
+			x.ticket = &x.opened
 		}
 		if !over {
 			return
