@@ -15,8 +15,8 @@ import (
 // cables are the kept-alive connections of a crowd, which one goroutine asks and
 // hears over: it writes to those that are free and asks the kernel, when it likes,
 // which of the others have something to read. Nobody is woken for an answer, nothing
-// waits in a system call: a goroutine and a timer for each connection took three
-// times as much of the processors, which the gate shares.
+// waits in a system call: a goroutine and a timer for each connection took twice as
+// much of the processors, which the gate shares.
 type cables struct {
 	host   string
 	to     *syscall.SockaddrInet4
