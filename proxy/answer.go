@@ -214,6 +214,7 @@ func (x *exchange) page(status int, v page.View) {
 	x.w.Header().Set("Content-Security-Policy", rendered.CSP)
 	x.w.Header().Set("Content-Language", rendered.Language)
 	x.send(status, "text/html; charset=utf-8", rendered.Body)
+	x.room.page.Reuse(rendered)
 }
 
 // here is where the page goes when it is the visitor's turn: its own address,

@@ -16,8 +16,10 @@ func BenchmarkRender(b *testing.B) {
 	v := page.Sample(page.Waiting, "en")
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := r.Render(v); err != nil {
+		got, err := r.Render(v)
+		if err != nil {
 			b.Fatal(err)
 		}
+		r.Reuse(got)
 	}
 }

@@ -16,7 +16,6 @@ import (
 
 	"golang.org/x/text/feature/plural"
 	"golang.org/x/text/language"
-	"golang.org/x/text/message"
 )
 
 //go:embed locales/*.json
@@ -139,7 +138,7 @@ func load(dir, lang string) (*words, error) {
 	if err := dec.Decode(w); err != nil {
 		return nil, fmt.Errorf("page: locale: %s: %w", file, err)
 	}
-	w.tag, w.digits = tag, message.NewPrinter(tag)
+	w.tag, w.digits = tag, newDigits(tag)
 	if err := w.complete(lang); err != nil {
 		return nil, fmt.Errorf("page: locale: %s: %w", file, err)
 	}

@@ -223,4 +223,6 @@ type Rendered struct {
 	CSP string
 	// Language is the value of the Content-Language header.
 	Language string
+
+	page *[]byte // Body, where it can be written over
 }

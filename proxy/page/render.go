@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -36,6 +37,7 @@ type Renderer struct {
 	logo      template.URL
 	contact   link
 	stencils  stencils
+	sent      sync.Pool // of *[]byte: pages to be written over
 }
 
 // link is a text that may lead somewhere.
@@ -147,8 +149,22 @@ func (r *Renderer) Render(v View) (Rendered, error) {
 		}
 		r.stencils.keep(at, s)
 	}
-	got.Body = s.fill(&owns)
+	page, ok := r.sent.Get().(*[]byte)
+	if !ok {
+		page = new(make([]byte, 0, s.size+2<<10))
+	}
+	*page = s.fill((*page)[:0], &owns)
+	got.Body, got.page = *page, page
 	return got, nil
+}
+
+// Reuse takes back a page that was sent, and a later one is written over its Body: to
+// allocate 24 KB for each cost more than all the rest of rendering. Not calling it is
+// harmless.
+func (r *Renderer) Reuse(sent Rendered) {
+	if sent.page != nil {
+		r.sent.Put(sent.page)
+	}
 }
 
 // policy allows what the page carries itself and calls of its own origin.

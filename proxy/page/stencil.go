@@ -158,9 +158,8 @@ func (r *Renderer) cut(m *model, owns *[ownMost]own, given uint32) (*stencil, er
 	}
 }
 
-// fill returns the page of the visitor whose own values these are.
-func (s *stencil) fill(owns *[ownMost]own) []byte {
-	page := make([]byte, 0, s.size+2<<10)
+// fill appends the page of the visitor whose own values these are.
+func (s *stencil) fill(page []byte, owns *[ownMost]own) []byte {
 	for _, p := range s.pieces {
 		page = append(page, p.same...)
 		if p.own != noOwn {

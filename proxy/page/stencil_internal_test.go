@@ -34,6 +34,7 @@ func (p pair) same(t testing.TB, v View) {
 		_, nonce, _ := strings.Cut(got.CSP, "'nonce-")
 		nonce, _, _ = strings.Cut(nonce, "'")
 		require.Equal(t, 2, strings.Count(string(got.Body), nonce))
+		defer r.Reuse(got)
 		return strings.ReplaceAll(string(got.Body), nonce, "nonce")
 	}
 	want := body(p.plain)
@@ -78,6 +79,24 @@ func TestAPageOfAStencilIsTheTemplatesPage(t *testing.T) {
 			v.Here, v.PageURL = "/a?b='c'&d=(e)+f", "/_queue/sale?return="+url.QueryEscape("/a?b='c'&d=(e)+f")
 			p.same(t, v)
 		}
+	}
+}
+
+// One visitor's numbers never come into the page of another.
+func TestAPageThatWasNotGivenBackIsNotWrittenOver(t *testing.T) {
+	t.Parallel()
+	p := newPair(t, Options{ShowNumbers: true})
+	first, err := p.kept.Render(Sample(Waiting, "en"))
+	require.NoError(t, err)
+	before := string(first.Body)
+	for range 3 {
+		v := Sample(Waiting, "en")
+		v.Position, v.First = 77, 78
+		next, err := p.kept.Render(v)
+		require.NoError(t, err)
+		require.Contains(t, string(next.Body), "77")
+		require.Equal(t, before, string(first.Body))
+		p.kept.Reuse(next)
 	}
 }
 

@@ -4,13 +4,11 @@ import (
 	"html/template"
 	"maps"
 	"math"
-	"strconv"
 	"strings"
 	"time"
 
 	"golang.org/x/text/feature/plural"
 	"golang.org/x/text/language"
-	"golang.org/x/text/message"
 )
 
 // words are all texts of the page in one language, with {shop}, {n}, {from}, {moved},
@@ -72,7 +70,7 @@ type words struct {
 
 	shop      string // the name of the shop
 	tag       language.Tag
-	digits    *message.Printer
+	digits    *digits
 	forScript template.JS
 	crowded   *words // for somebody whose network was given too many places
 }
@@ -209,10 +207,7 @@ const pluralsRepeat = 10_000_000
 
 // number writes n as the language does: 1,234 or 1.234.
 func (w *words) number(n int64) string {
-	if w.digits == nil {
-		return strconv.FormatInt(n, 10)
-	}
-	return w.digits.Sprintf("%d", n)
+	return w.digits.text(n)
 }
 
 func fill(text, name, value string) string { return strings.ReplaceAll(text, name, value) }
