@@ -146,11 +146,23 @@ func (e *Evidence) Alone(gate int, at At) bool {
 	return false
 }
 
-// checkSecrets: no log of a gate has a ticket or a pass in it.
+// checkSecrets: no log of a gate has a ticket or a pass in it. A log is read once,
+// however many there are: they are known by their ends, which are the most random.
 func (e *Evidence) checkSecrets() (found []crowd.Finding) {
+	if len(e.Secrets) == 0 {
+		return nil
+	}
+	end := 16
+	for _, s := range e.Secrets {
+		end = min(end, len(s))
+	}
+	ending := map[string][]string{}
+	for _, s := range e.Secrets {
+		ending[s[len(s)-end:]] = append(ending[s[len(s)-end:]], s)
+	}
 	for _, log := range e.Logs {
-		for _, secret := range e.Secrets {
-			if i := strings.Index(log.Text, secret); i >= 0 {
+		for i := end; i <= len(log.Text); i++ {
+			if slices.ContainsFunc(ending[log.Text[i-end:i]], func(s string) bool { return strings.HasSuffix(log.Text[:i], s) }) {
 				line := log.Text[strings.LastIndex(log.Text[:i], "\n")+1:]
 				line, _, _ = strings.Cut(line, "\n")
 				found = append(found, crowd.Finding{Promise: NoSecrets, Story: fmt.Sprintf("gate %d wrote a ticket or a pass into its log\n  %s", log.Gate, line)})
