@@ -54,7 +54,7 @@ type record struct {
 	last bool
 	// informed counts the 1xx answers; beyond informedMost the request is given up.
 	informed int
-	giveUp   context.CancelCauseFunc
+	trip     *trip
 }
 
 // level is that of the request in the access log. What repeats by itself while people

@@ -5,7 +5,6 @@
 package proxy
 
 import (
-	"net/http"
 	"net/url"
 	"testing"
 
@@ -16,8 +15,7 @@ import (
 // its own: with that the gate passed on 0.44 of the requests.
 func TestTheWayToTheShopStaysTuned(t *testing.T) {
 	s := newShop(Upstream{URL: &url.URL{Scheme: "http", Host: "shop"}}.withDefaults(), nil)
-	way, ok := s.proxy.Transport.(*http.Transport)
-	require.True(t, ok)
+	way := s.transport
 	require.GreaterOrEqual(t, way.MaxIdleConnsPerHost, 512)
 	require.GreaterOrEqual(t, way.MaxIdleConns, way.MaxIdleConnsPerHost)
 	require.Zero(t, way.MaxConnsPerHost, "no request waits for another's connection")

@@ -26,10 +26,10 @@ const (
 // flight: its slot lasts as long as its client says something, and it ends with
 // its pass.
 type keeper struct {
-	x      *exchange
-	giveUp context.CancelCauseFunc // breaks the request off
-	mu     sync.Mutex
-	timer  *time.Timer // nil once the request is over
+	x     *exchange
+	trip  *trip
+	mu    sync.Mutex
+	timer *time.Timer // nil once the request is over
 	// stream is set when the answer became one, spoke when its client has said
 	// something since the last renewal.
 	stream, spoke atomic.Bool
@@ -41,10 +41,11 @@ type keeper struct {
 	renewed time.Time  // when the stream renewed it last
 }
 
-// keep begins to keep the slot of x's pass, and its order lock when the request has
-// it.
-func (k *keeper) keep(x *exchange, giveUp context.CancelCauseFunc) {
-	k.x, k.giveUp, k.renewed = x, giveUp, x.g.now()
+// keep begins to keep the slot of the pass of t's request, and its order lock when the
+// request has it.
+func (k *keeper) keep(t *trip) {
+	x := t.x
+	k.trip, k.renewed = t, x.g.now()
 	if x.admitted == nil {
 		return
 	}
@@ -84,10 +85,10 @@ func (k *keeper) look() {
 	switch {
 	case k.stream.Load():
 		if !k.passLasts() {
-			k.giveUp(errPassEnded)
+			k.trip.giveUp(errPassEnded)
 			return
 		}
-		next = min(streamGlance, k.x.room.settings().Session/4)
+		next = min(streamGlance, k.trip.x.room.settings().Session/4)
 	case k.renew(flightLease) != nil:
 		next = time.Second // Redis away: soon again
 	case k.order.Load():
@@ -104,18 +105,18 @@ func (k *keeper) look() {
 // request would find it. It renews the pass when the client has said something,
 // as often as a client of ordinary requests has it renewed.
 func (k *keeper) passLasts() bool {
-	in, value := k.x.room.settings(), k.x.g.valueOf(k.x.room, k.pass)
+	in, value := k.trip.x.room.settings(), k.trip.x.g.valueOf(k.trip.x.room, k.pass)
 	switch {
 	case value == worthless:
 		return false
 	case value == past:
 		return k.renew(streamProbe) == nil && k.pass.End > 0
-	case !in.DisableRenewal && k.x.g.now().Sub(k.renewed) >= in.Session/4 && k.spoke.Swap(false):
+	case !in.DisableRenewal && k.trip.x.g.now().Sub(k.renewed) >= in.Session/4 && k.spoke.Swap(false):
 		if k.renew(0) != nil {
 			k.spoke.Store(true) // Redis away: good until its end, and again soon
 			return true
 		}
-		k.renewed = k.x.g.now()
+		k.renewed = k.trip.x.g.now()
 		return k.pass.End > 0
 	default:
 		return true
@@ -128,11 +129,11 @@ func (k *keeper) renew(flight time.Duration) error {
 	h := holding(k.pass)
 	h.Flight = flight
 	if k.order.Load() {
-		h.Order = k.x.record.id
+		h.Order = k.trip.x.record.id
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(k.x.r.Context()), k.x.g.redisTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(k.trip.x.r.Context()), k.trip.x.g.redisTimeout)
 	defer cancel()
-	st, err := k.x.room.Line.Renew(ctx, h)
+	st, err := k.trip.x.room.Line.Renew(ctx, h)
 	switch {
 	case err != nil:
 		return err
@@ -151,7 +152,7 @@ func (k *keeper) becameStream() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.timer != nil {
-		k.timer.Reset(min(streamGlance, k.x.room.settings().Session/4))
+		k.timer.Reset(min(streamGlance, k.trip.x.room.settings().Session/4))
 	}
 }
 

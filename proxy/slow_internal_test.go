@@ -208,7 +208,7 @@ func (slowShop) RoundTrip(r *http.Request) (*http.Response, error) {
 func TestConnectionOutlivesTheDeadlinesOfItsRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDoor(t)
-		d.gate.shop.proxy.Transport = slowShop{}
+		d.gate.shop.proxy.Transport, d.gate.shop.wired.Transport = slowShop{}, slowShop{}
 		c := d.dial()
 		r := bufio.NewReader(c)
 		for range 3 {

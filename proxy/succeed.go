@@ -1,9 +1,6 @@
 package proxy
 
-import (
-	"net/http"
-	"time"
-)
+import "time"
 
 // shopKey is what shops are told apart by.
 type shopKey struct {
@@ -61,8 +58,8 @@ func (g *Gate) hold() {
 // gate of this process uses any more. It is called once.
 func (g *Gate) Close() {
 	for _, s := range g.shops {
-		if t, ok := s.proxy.Transport.(*http.Transport); ok && s.gates.Add(-1) == 0 {
-			t.CloseIdleConnections()
+		if s.gates.Add(-1) == 0 {
+			s.close()
 		}
 	}
 	for _, r := range g.rooms {

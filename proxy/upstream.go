@@ -40,10 +40,14 @@ var (
 
 // shop sends requests to the shop.
 type shop struct {
-	proxy      *httputil.ReverseProxy
+	proxy      *httputil.ReverseProxy // for what a wire does not carry
+	wired      *httputil.ReverseProxy // the same, over wires; nil when there are none
+	transport  *http.Transport
+	wires      *wires
 	scheme     string
 	host       string
 	maxRequest time.Duration
+	buffers    *buffers
 	refusal    *refusal     // whether it takes connections
 	gates      atomic.Int32 // that use it, see Options.After
 	log        *slog.Logger
@@ -52,58 +56,45 @@ type shop struct {
 	patience   time.Duration // how long a client may take to let go of a request that was broken off
 }
 
-// trip is one request on its way to the shop: what the hooks of the reverse
-// proxy need to know of it.
-//
-// It is the request's context too, which is how they find it.
-type trip struct {
-	context.Context
-	x     *exchange
-	timer *time.Timer
-	body  *watchedBody
-	slot  keeper
-	// giveUp breaks the request off, over is called when its stream has ended.
-	giveUp context.CancelCauseFunc
-	over   func()
-
-	// What ends the wait for a client that does not let go of it.
-	control  *http.ResponseController
-	patience time.Duration
-	parting  sync.WaitGroup
-}
-
-type tripKey struct{}
-
-// Value implements context.Context.
-func (t *trip) Value(key any) any {
-	if key == (tripKey{}) {
-		return t
-	}
-	return t.Context.Value(key)
-}
-
-// cause tells why the request was broken off; nil when it was not.
-func (t *trip) cause() error { return context.Cause(t.Context) }
-
-func tripOf(ctx context.Context) *trip {
-	t, _ := ctx.Value(tripKey{}).(*trip)
-	return t
-}
-
 func newShop(u Upstream, log *slog.Logger) *shop {
 	scheme, host := u.address()
-	s := &shop{scheme: scheme, host: host, maxRequest: u.MaxRequest, halfClosed: halfClosed, patience: patience, log: log}
+	s := &shop{scheme: scheme, host: host, maxRequest: u.MaxRequest, halfClosed: halfClosed, patience: patience, buffers: newBuffers(), log: log}
 	s.refusal = &refusal{dial: u.dialer(log), log: log}
-	s.proxy = &httputil.ReverseProxy{
-		Rewrite:        s.rewrite,
-		Transport:      newTransport(u, s.refusal.DialContext),
-		BufferPool:     newBuffers(),
-		FlushInterval:  flushAfter,
-		ModifyResponse: s.answer,
-		ErrorHandler:   s.fail,
-		ErrorLog:       serverLog(log, slog.LevelDebug),
+	s.transport = newTransport(u, s.refusal.DialContext)
+	s.proxy = s.reverseProxy(s.transport)
+	s.proxy.FlushInterval = flushAfter
+	if addr, ok := u.wired(); ok {
+		s.wires = newWires(addr, s.refusal.DialContext, u.ResponseTimeout)
+		s.wired = s.reverseProxy(s.wires) // wires flush by themselves
 	}
 	return s
+}
+
+func (s *shop) reverseProxy(over http.RoundTripper) *httputil.ReverseProxy {
+	return &httputil.ReverseProxy{
+		Rewrite:        s.rewrite,
+		Transport:      over,
+		BufferPool:     s.buffers,
+		ModifyResponse: s.answer,
+		ErrorHandler:   s.fail,
+		ErrorLog:       serverLog(s.log, slog.LevelDebug),
+	}
+}
+
+// way returns what passes r on.
+func (s *shop) way(r *http.Request) *httputil.ReverseProxy {
+	if _, upgrade := r.Header["Upgrade"]; s.wired == nil || upgrade || r.ContentLength != 0 {
+		return s.proxy
+	}
+	return s.wired
+}
+
+// close lets go of the connections that no request uses.
+func (s *shop) close() {
+	s.transport.CloseIdleConnections()
+	if s.wires != nil {
+		s.wires.close()
+	}
 }
 
 // serve sends the request of x to the shop and its answer to the client. It
@@ -116,17 +107,17 @@ func (s *shop) serve(x *exchange) {
 		// pass would be good for another order, and who leaves in time for any number.
 		base = context.WithoutCancel(base)
 	}
-	ctx, cancel := context.WithCancelCause(base)
-	defer cancel(nil)
-	t := &trip{Context: ctx, x: x, giveUp: cancel, patience: s.patience, control: http.NewResponseController(x.w)}
+	t := &trip{x: x, patience: s.patience, control: http.NewResponseController(x.w)}
+	t.Context, t.cancel = context.WithCancelCause(base)
+	defer t.cancel(nil)
 	t.timer = time.AfterFunc(s.maxRequest, t.tooLong)
 	defer t.timer.Stop()
 	defer func() { t.ended(t.cause()) }()
-	x.record.giveUp = cancel
-	t.slot.keep(x, cancel)
+	x.record.trip = t
+	t.slot.keep(t)
 	defer t.slot.stop()
-	t.parting.Add(1)
-	defer t.parted(context.AfterFunc(ctx, t.part))
+	defer t.home()
+	defer context.AfterFunc(base, t.left)()
 	r := withoutUpgrade(x.r).WithContext(t)
 	if r.Body != nil && r.Body != http.NoBody {
 		t.body = &watchedBody{ReadCloser: r.Body}
@@ -142,35 +133,11 @@ func (s *shop) serve(x *exchange) {
 		if !whole && x.record.status != 0 {
 			// What came of the answer is sent: clients repeat a request by themselves when
 			// its connection ends before any of its answer, an order as well.
-			_ = t.control.Flush()
+			t.flush()
 		}
 	}()
-	s.proxy.ServeHTTP(w, r)
+	s.way(r).ServeHTTP(w, r)
 	whole = true
-}
-
-// tooLong breaks off a request that has run as long as one may.
-func (t *trip) tooLong() { t.giveUp(errMaxRequest) }
-
-// part ends the wait for a client that neither reads its answer nor sends its body,
-// some time after the request was broken off: else it would be in flight for ever.
-func (t *trip) part() {
-	defer t.parting.Done()
-	t.deadline(time.Now().Add(t.patience))
-}
-
-// parted takes that back when the request is over; unwatch tells whether part was
-// never called.
-func (t *trip) parted(unwatch func() bool) {
-	if !unwatch() {
-		t.parting.Wait()
-		t.deadline(time.Time{}) // the connection may go on
-	}
-}
-
-func (t *trip) deadline(at time.Time) {
-	_ = t.control.SetWriteDeadline(at)
-	_ = t.control.SetReadDeadline(at)
 }
 
 // rewrite makes the outgoing request. The reverse proxy has removed hop-by-hop

@@ -88,8 +88,8 @@ func (w *watched) SetWriteDeadline(at time.Time) error {
 // inform counts a 1xx answer and reports whether it is passed on.
 func (rec *record) inform() bool {
 	rec.informed++
-	if rec.informed == informedMost+1 && rec.giveUp != nil {
-		rec.giveUp(errManyInformed)
+	if rec.informed == informedMost+1 && rec.trip != nil {
+		rec.trip.giveUp(errManyInformed)
 	}
 	return rec.informed <= informedMost
 }
