@@ -83,6 +83,7 @@ func serve(ctx context.Context, c *config.Config, log *slog.Logger, o serving) e
 	// What goes on beside the requests ends after the last of them, not at the signal.
 	beside, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var group errgroup.Group
+	group.Go(func() error { leaveGarbage(beside, liveHeap); return nil })
 	if !c.EmbeddedRedis() && len(first.lines) > 0 {
 		inspector := queue.Inspector{Redis: first.redis, Sentinel: c.Redis.MasterName != "", Log: log}
 		group.Go(func() error { return untilCanceled(inspector.Run(beside)) })
