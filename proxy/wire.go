@@ -39,6 +39,7 @@ type wire struct {
 	trip  *trip       // that it carries
 	held  bool        // the client has not been sent all that was read of a body
 	since time.Time   // when it became idle
+	until time.Time   // when reading gives up
 }
 
 func newWire(c net.Conn, from *wires) *wire {
@@ -69,7 +70,7 @@ func (w *wire) read(p []byte) (int, error) {
 	if !w.held {
 		return w.Conn.Read(p)
 	}
-	if err := w.SetReadDeadline(time.Now().Add(flushAfter)); err != nil {
+	if err := w.bound(time.Now().Add(flushAfter)); err != nil {
 		return 0, err
 	}
 	n, err := w.Conn.Read(p)
@@ -77,17 +78,17 @@ func (w *wire) read(p []byte) (int, error) {
 		return n, err
 	}
 	w.trip.flush()
-	if err := w.SetReadDeadline(time.Time{}); err != nil {
+	if err := w.bound(time.Time{}); err != nil {
 		return 0, err
 	}
 	return w.Conn.Read(p)
 }
 
-// exchange sends r and reads the head of the answer, which takes timeout at most. It
-// does not close the wire.
+// exchange sends r and reads the head of the answer, which takes timeout at most and a
+// sixteenth. It does not close the wire.
 func (w *wire) exchange(r *http.Request, timeout time.Duration) (*http.Response, error) {
 	w.heard, w.held, w.left = false, false, headMost
-	if err := w.Conn.SetReadDeadline(time.Now().Add(timeout)); err != nil {
+	if err := w.hurry(timeout); err != nil {
 		return nil, err
 	}
 	if err := r.Write(w.out); err != nil {
@@ -116,6 +117,23 @@ func (w *wire) exchange(r *http.Request, timeout time.Duration) (*http.Response,
 	}
 }
 
+// hurry bounds the wait for the head of an answer. The bound of the request before is
+// good enough as long as it leaves this one its time: setting one costs as much as
+// reading the whole head.
+func (w *wire) hurry(timeout time.Duration) error {
+	now := time.Now()
+	if !now.Add(timeout).After(w.until) {
+		return nil
+	}
+	return w.bound(now.Add(timeout + timeout/16))
+}
+
+// bound sets when reading gives up; never, if until is zero.
+func (w *wire) bound(until time.Time) error {
+	w.until = until
+	return w.SetReadDeadline(until)
+}
+
 // unhurried lets what has still to come of an answer take as long as it takes. Of a
 // body of known length the reverse proxy holds parts back: it flushes the others.
 func (w *wire) unhurried(length int64) error {
@@ -123,7 +141,7 @@ func (w *wire) unhurried(length int64) error {
 		w.held = int64(w.in.Buffered()) < length
 		return nil
 	}
-	return w.SetReadDeadline(time.Time{})
+	return w.bound(time.Time{})
 }
 
 // over ends a request: the wire is kept for the next one, or closed.

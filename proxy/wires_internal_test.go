@@ -481,7 +481,41 @@ func TestHeadOfAnAnswerHasItsTimeAndItsBodyHasAny(t *testing.T) {
 		before := time.Now()
 		e.over(t)
 		require.True(t, isTimeout(e.trip, e.err), "%v", e.err)
-		require.Equal(t, time.Second, time.Since(before))
+		require.Equal(t, time.Second+time.Second/16, time.Since(before))
+	})
+}
+
+// The bound of one request is not set anew for the next one while it leaves it its time.
+func TestEachRequestOfAWireHasTheWholeTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ours, theirs := net.Pipe()
+		w := newWire(ours, nil)
+		c := newSeller(t, theirs)
+		sets := 0
+		for i, tc := range []struct {
+			pause, takes time.Duration
+			sets         int
+		}{
+			{0, 0, 1}, {time.Second / 32, 0, 1}, {time.Second / 64, time.Second - 1, 1}, {0, time.Second - 1, 2}, {time.Second / 2, 0, 3},
+			{time.Second / 2, time.Second - 1, 4}, {time.Hour, time.Second - 1, 5},
+		} {
+			time.Sleep(tc.pause)
+			before := w.until
+			e := newErrand()
+			answered := make(chan error)
+			go func() {
+				_, err := w.exchange(e.request("GET"), time.Second)
+				answered <- err
+			}()
+			c.hears("GET")
+			time.Sleep(tc.takes)
+			c.says("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+			require.NoError(t, <-answered, "request %d", i)
+			if w.until != before {
+				sets++
+			}
+			require.Equal(t, tc.sets, sets, "request %d", i)
+		}
 	})
 }
 
