@@ -26,7 +26,6 @@ const (
 // flight: its slot lasts as long as its client says something, and it ends with
 // its pass.
 type keeper struct {
-	x     *exchange
 	trip  *trip
 	mu    sync.Mutex
 	timer *time.Timer // nil once the request is over
