@@ -9,9 +9,9 @@ import (
 
 // batch gathers calls of one kind: while one is in flight the next ones wait
 // together and leave as one; a second one leaves beside it only when it is full, or
-// when the first one is late: its answer may never come. A quiet room adds no wait at all, a crowd pays for one round trip with hundreds of
-// others. What a call costs Redis is the same for one question as for ten: fuller
-// calls are what makes a join cheap.
+// when the first one is late: its answer may never come. A quiet room adds no wait at
+// all, a crowd pays for one round trip with hundreds of others. What a call costs Redis
+// is the same for one question as for ten: fuller calls are what makes a join cheap.
 type batch[Q, A any] struct {
 	send    func(ctx context.Context, asked []Q) ([]A, error) // one answer for each question, in order
 	allow   func() bool                                       // whether a question may be asked now
@@ -25,6 +25,9 @@ type batch[Q, A any] struct {
 	left    int       // calls so far
 	leaving time.Time // when the last one left
 }
+
+// settleMost bounds how long a call waits for more questions, however many come.
+const settleMost = 2 * time.Millisecond
 
 // lateAfter: a call that takes longer than this part of the timeout is late.
 const lateAfter = 8
@@ -67,17 +70,31 @@ func (b *batch[Q, A]) ask(ctx context.Context, asked Q) (A, error) {
 	}
 }
 
-// fly sends what waits until nothing does. Before each call it lets everybody run who
-// can: whoever was about to ask, too, leaves with it. Where nobody is that takes no
-// time.
+// fly sends what waits until nothing does.
 func (b *batch[Q, A]) fly() {
 	for mine := 0; ; {
-		runtime.Gosched()
+		b.settle()
 		var load []*question[Q, A]
 		if load, mine = b.load(mine); len(load) == 0 {
 			return
 		}
 		b.deliver(load)
+	}
+}
+
+// settle lets everybody run who can, and again while that brings more questions:
+// whoever was about to ask, too, leaves with this call. Where nobody is that takes no
+// time.
+func (b *batch[Q, A]) settle() {
+	for until, before := time.Now().Add(settleMost), -1; ; {
+		runtime.Gosched()
+		b.mu.Lock()
+		n := len(b.waiting)
+		b.mu.Unlock()
+		if n <= before || n >= b.most || time.Now().After(until) {
+			return
+		}
+		before = n
 	}
 }
 

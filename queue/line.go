@@ -66,6 +66,8 @@ const (
 	// batchMost bounds one script call: so many signs of life take Redis about 1 ms,
 	// and more in one call would save hardly anything.
 	batchMost = 40
+	// joinMost is more, for a newcomer costs less than half of that.
+	joinMost = 100
 	// passMost bounds a call about passes and moves, each of which changes many
 	// keys.
 	passMost = 30
@@ -90,6 +92,7 @@ func New(opts Options) (*Line, error) {
 	l.renewals = newBatch(l, l.sendRenewals)
 	l.ends = newBatch(l, l.sendEndings)
 	l.moves = newBatch(l, l.sendMoves)
+	l.joins.most = joinMost
 	l.claims.most, l.renewals.most, l.ends.most, l.moves.most = passMost, passMost, passMost, passMost
 	file := opts.fileValues()
 	settings, err := file.settings()
