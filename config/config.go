@@ -52,7 +52,8 @@ type Upstream struct {
 	URL string `yaml:"url"`
 	// DialTimeout bounds the connect to the shop.
 	DialTimeout time.Duration `yaml:"dial_timeout"`
-	// ResponseTimeout bounds the wait for the shop's response header.
+	// ResponseTimeout bounds the wait for the shop's response header, which may last a
+	// sixteenth longer.
 	ResponseTimeout time.Duration `yaml:"response_timeout"`
 	// MaxRequest is the longest a request in flight keeps its slot.
 	MaxRequest time.Duration `yaml:"max_request"`

@@ -36,7 +36,7 @@ type Upstream struct {
 	// DialTimeout bounds connecting; zero means 2 s.
 	DialTimeout time.Duration
 	// ResponseTimeout bounds the wait for the response header after the request
-	// was sent; zero means 60 s.
+	// was sent; zero means 60 s. It may last a sixteenth longer.
 	ResponseTimeout time.Duration
 	// MaxRequest bounds a whole request, upgrades and event streams aside; zero
 	// means 15 min.
