@@ -4,6 +4,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 
@@ -21,6 +22,7 @@ func TestInABrowserTheCallsOfASinglePageShopWait(t *testing.T) {
 	}{
 		{"an order is shown its wait and goes out again by a click alone", orderWaitsForAClick},
 		{"calls that say so are repeated by themselves, and share one line", callsRepeat},
+		{"a call that is given up while its answer arrives fails as any other", callIsGivenUp},
 		{"the page can tell of the wait itself, and give up", pageTellsItself},
 		{"who leaves gives the place up", callLeaves},
 		{"a page of another origin waits by headers, and polls", otherOrigin},
@@ -120,6 +122,23 @@ func callsRepeat(t *testing.T, b *chromium) {
 	v.click("dialog button")
 	v.await("the order", `got[4] === "200 POST x"`)
 	v.quiet()
+}
+
+func callIsGivenUp(t *testing.T, b *chromium) {
+	s, v := newSinglePage(t, b)
+	s.failAt("/halting", func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusTooManyRequests)
+		_ = http.NewResponseController(w).Flush()
+		s.hang(w, r)
+	})
+	v.run(`window.gone = new AbortController(); 0`)
+	v.fetches("/checkout/halting", `{signal: gone.signal}`)
+	eventually(t, "the head of the answer is there", func() bool {
+		return slices.ContainsFunc(v.fetched(), func(f fetched) bool { return f.Status == http.StatusTooManyRequests })
+	})
+	v.run(`gone.abort(); 0`)
+	v.await("the call that was given up", `got[0] === "AbortError"`)
 }
 
 func pageTellsItself(t *testing.T, b *chromium) {

@@ -50,17 +50,15 @@ window.queuegate = {
  async fetch(input, init = {}) {
   const asked = new Request(input, init);
   for (;;) {
-   const copy = asked.clone();
-   if (home !== origin && copy.url.startsWith(home + '/')) for (const name in mine) copy.headers.set(name, mine[name]);
-   const got = await fetch(copy);
-   const s = got.status === 429 && await got.clone().json().catch(() => 0);
-   if (s.status !== 'waiting' || !s.room) return got;
+   const req = asked.clone();
+   if (home !== origin && req.url.startsWith(home + '/')) for (const name in mine) req.headers.set(name, mine[name]);
+   const got = await fetch(req), s = got.status === 429 && await got.clone().json().catch(() => asked.signal.throwIfAborted());
+   if (s?.status !== 'waiting' || !s.room) return got;
    keep(s);
    if (!await new Promise((done) => {
     const line = lines[s.room] ||= { calls: new Set() };
     const hear = async (s) => {
-     const turn = /ready|active/.test(s.status);
-     const said = turn || s.status === 'waiting' ? await (asked.signal.aborted || init.repeat && turn || (init.onWait || show)(s, turn)) : false;
+     const turn = /ready|active/.test(s.status), said = turn || s.status === 'waiting' ? await (asked.signal.aborted || init.repeat && turn || (init.onWait || show)(s, turn)) : false;
      if (said === undefined && !turn) return;
      line.calls.delete(hear);
      if (!line.calls.size) box.close();
