@@ -191,6 +191,7 @@ func (w *world) open(env ...string) *shopProcess {
 		"SHOP_TEST_RUN=1", "SHOP_LISTEN=" + address, "SHOP_DATABASE=" + w.database, "SHOP_REDIS_URL=" + w.redis.URL,
 		"SHOP_KAFKA_BROKERS=" + strings.Join(w.kafka.brokers(), ","), "SHOP_GATE_URL=" + w.gate.url,
 		"SHOP_RETRY=200ms", "SHOP_KAFKA_SESSION=1s", "SHOP_PRODUCTS=lantern=100",
+		"SHOP_DATABASE_BUSY=60s", // a busy disk is late by itself
 	}, env...)...)
 	p.cmd.Stderr = p.log
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
