@@ -191,7 +191,8 @@ var tapes = []struct{ name, request, answer string }{
 func TestWhatPassesIsAsOnADirectConnection(t *testing.T) {
 	t.Parallel()
 	shop := newTape(t)
-	g := startGate(t, writeConfig(t, plan{rooms: room("total_active_users: 9")}, "http://"+shop.address, ""))
+	// So long that no pass is renewed while the tapes play: its new cookie is the gate's.
+	g := startGate(t, writeConfig(t, plan{rooms: room("total_active_users: 9, session_duration: 1h")}, "http://"+shop.address, ""))
 	g.waitReady(t)
 	holder := newApp(t)
 	got, err := holder.join(g, nil)

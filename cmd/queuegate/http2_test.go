@@ -32,7 +32,7 @@ func h2Fronts(t *testing.T, s *h2Shop) []h2Front {
 	fronts := []h2Front{{name: "TLS", direct: s.tls}, {name: "h2c", direct: s.plain}}
 	for i, more := range []string{fmt.Sprintf("tls: {cert_file: %q, key_file: %q}", cert, key), "h2c: true"} {
 		f := &fronts[i]
-		f.gate = startGate(t, writeConfig(t, plan{rooms: room("total_active_users: 1"), more: more}, s.plain, ""))
+		f.gate = startGate(t, writeConfig(t, plan{rooms: room("total_active_users: 1, session_duration: 1h"), more: more}, s.plain, ""))
 		f.gate.waitReady(t)
 		s.does(func(_ http.ResponseWriter, r *http.Request) { s.note(r) })
 		c := dialH2(t, f.gate.url)

@@ -90,6 +90,7 @@ func TestOperatingARoomFromTheCommandLine(t *testing.T) {
 	require.Contains(t, out, "ana state open paused")
 	require.Contains(t, words(d.ok("set checkout --clear burst --clear remaining_stock")), "burst 5 derived 10")
 
+	d.ok("set checkout new_users_per_minute=5") // as many in 12 s: a slow machine must not see one saved up since
 	d.ok("resume checkout")
 	require.Equal(t, queue.Open, d.line.Settings().State)
 	require.NotContains(t, d.line.Controls().Live, queue.SettingState, "the file's counts again")
