@@ -63,7 +63,9 @@ func (x *visit) ticketOf(st queue.Standing) token.Ticket {
 	}
 	if old := x.ticket; old != nil && old.Visitor == t.Visitor && old.Place == t.Place {
 		if t.Seen == 0 { // no sign was recorded: what the ticket says still holds
-			t.Due = old.Due
+			if st.State != queue.Ready { // who brings this one back has heard of the pass
+				t.Due = old.Due
+			}
 			if st.Lease.End != 0 {
 				t.Ahead = old.Ahead
 			}

@@ -10,6 +10,7 @@ import (
 	"github.com/queuegate/queuegate/proxy"
 	"github.com/queuegate/queuegate/proxy/route"
 	"github.com/queuegate/queuegate/queue"
+	"github.com/queuegate/queuegate/token"
 )
 
 func TestAppJoinsPollsIsAdmittedAndOrders(t *testing.T) {
@@ -433,7 +434,38 @@ func TestATicketOfALostEpochBringsNoSignOfLifeIntoTheNext(t *testing.T) {
 	require.NoError(t, err)
 	require.EqualValues(t, 2, fresh.Epoch)
 	require.Zero(t, fresh.Seen)
-	require.EqualValues(t, 200, fresh.Due, "until then the place is proven")
+	require.EqualValues(t, b.line.now.Add(time.Minute).UnixMilli(), fresh.Due, "until then the place is proven")
+}
+
+// The line counts a pass that nobody took up against who heard of it, and knows that by
+// the ticket that they come back with: the one that went out with the pass is due at its
+// end, whatever was due before, and no other one is.
+func TestTheTicketThatGoesWithAPassIsDueAtItsEnd(t *testing.T) {
+	b := newBench(t)
+	b.fill()
+	waiting := ticketOf(newVisitor(), 9)
+	raw := b.tickets.Seal("sale", waiting)
+	answered := func(want string) token.Ticket {
+		got := b.call("GET", "/_queue/sale/status", "", "X-Queue-Ticket: "+raw).doc(t)
+		require.Equal(t, want, got["status"])
+		k, err := b.tickets.Open("sale", got["ticket"].(string))
+		require.NoError(t, err)
+		require.Equal(t, waiting.Place, k.Place)
+		return k
+	}
+	in := answered("waiting")
+	end := b.line.now.Add(90 * time.Second)
+	b.line.change(func() {
+		b.line.stays[waiting.Visitor] = &stay{place: 9, state: queue.Ready, lease: queue.Lease{
+			Admission: "adm1", Place: 9, End: end.UnixMilli(), Until: end,
+		}}
+	})
+	told := answered("ready")
+	require.Equal(t, end.UnixMilli(), told.Due)
+	require.NotEqual(t, in.Due, told.Due)
+	require.Equal(t, waiting.Ahead, told.Ahead, "the number shown before is kept")
+	b.line.lose()
+	require.NotEqual(t, end.UnixMilli(), answered("waiting").Due, "nobody was told of the pass")
 }
 
 func TestLeaveGivesUpPassAndPlaceAlsoOfTwo(t *testing.T) {

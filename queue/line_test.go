@@ -61,7 +61,12 @@ func tickThrough(t *testing.T, line *queue.Line) (calls int) {
 	return calls
 }
 
+// sign is a sign of life by the ticket that went out with a standing: the one of a pass
+// is due at its end.
 func sign(s queue.Standing) queue.Sign {
+	if s.State == queue.Ready {
+		s.Due = s.Lease.End
+	}
 	return queue.Sign{
 		Visitor: s.Visitor, Place: s.Place, Generation: s.Room.Generation, Epoch: s.Room.Epoch, Seen: s.Seen,
 		Due: s.Due, Ahead: s.Ahead, Joined: s.Joined,
@@ -255,38 +260,87 @@ func TestReturningToOnesTurnAdmitsInTheSameAnswer(t *testing.T) {
 	})
 }
 
-func TestAnUnclaimedPassFallsBackToItsPlaceTwice(t *testing.T) {
+// A pass that nobody takes up falls back to its place. Whoever comes back with the ticket
+// that went out with it has heard of the pass, and the third such pass ends the stay;
+// whoever never got the answer keeps the place. That ends, too, for a client may hide
+// what it has heard.
+func TestAnUnclaimedPassFallsBackToItsPlace(t *testing.T) {
+	for name, test := range map[string]struct {
+		passes int // so many, then the stay is over
+		shows  func(before, ready queue.Standing) queue.Standing
+	}{
+		"told of each":      {3, func(_, ready queue.Standing) queue.Standing { return ready }},
+		"never told of one": {9, func(before, _ queue.Standing) queue.Standing { return before }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onEach(t, func(t *testing.T, rdb *redis.Client) {
+				line := newLine(t, rdb, func(o *queue.Options) { o.Limits.Slots = 1 })
+				inside := enter(t, line, 1, 1)
+				sleeper := touch(t, line, join(t, line, 10))
+				other := touch(t, line, join(t, line, 11))
+				place := sleeper.Place
+				release(t, line, inside[0])
+
+				admissions := map[string]bool{}
+				for n := 1; ; n++ {
+					ready := touch(t, line, sleeper)
+					require.Equal(t, queue.Ready, ready.State)
+					admissions[ready.Lease.Admission] = true
+					advance(t, line, rdb, 91*time.Second)
+					other = touch(t, line, other)
+					require.Equal(t, queue.Ready, other.State, "the slot is given on at once")
+					active := claim(t, line, other)
+					require.Equal(t, queue.Active, active.State)
+					require.NotEqual(t, queue.Active, claim(t, line, ready).State, "a slot given on is never revived")
+					back := touch(t, line, test.shows(sleeper, ready))
+					again := touch(t, line, test.shows(sleeper, ready))
+					require.Equal(t, back.State, again.State, "the same sign twice")
+					if n == test.passes {
+						require.Equal(t, queue.Ended, back.State)
+						require.Equal(t, queue.Expired, back.Why)
+						break
+					}
+					require.Equal(t, queue.Waiting, back.State, "after %d passes", n)
+					require.Equal(t, place, back.Place)
+					if test.shows(sleeper, ready).State == queue.Ready {
+						sleeper = back
+					}
+					release(t, line, active)
+					other = touch(t, line, join(t, line, 11))
+				}
+				require.Len(t, admissions, test.passes, "each admission has a name of its own")
+			})
+		})
+	}
+}
+
+// Whoever has heard of one pass and not of the next is not held to have heard of both,
+// whatever ticket they come back with.
+func TestOnlyThePassOfTheTicketCountsAsHeardOf(t *testing.T) {
 	onEach(t, func(t *testing.T, rdb *redis.Client) {
 		line := newLine(t, rdb, func(o *queue.Options) { o.Limits.Slots = 1 })
-		inside := enter(t, line, 1, 1)
+		active := enter(t, line, 1, 1)[0]
 		sleeper := touch(t, line, join(t, line, 10))
-		other := touch(t, line, join(t, line, 11))
-		release(t, line, inside[0])
-
-		admissions := map[string]bool{}
-		for range 2 {
-			ready := touch(t, line, sleeper)
-			require.Equal(t, queue.Ready, ready.State)
-			admissions[ready.Lease.Admission] = true
-			advance(t, line, rdb, 91*time.Second)
-			other = touch(t, line, other)
-			require.Equal(t, queue.Ready, other.State, "the slot is given on at once")
-			active := claim(t, line, other)
-			require.Equal(t, queue.Active, active.State)
-			require.NotEqual(t, queue.Active, claim(t, line, ready).State, "a slot given on is never revived")
-			back := touch(t, line, sleeper)
-			require.Equal(t, queue.Waiting, back.State)
-			require.Equal(t, sleeper.Place, back.Place)
+		turn := func(shown queue.Standing) queue.Standing {
+			require.Equal(t, queue.Waiting, touch(t, line, shown).State)
 			release(t, line, active)
-			other = touch(t, line, join(t, line, 11))
+			ready := touch(t, line, shown)
+			require.Equal(t, queue.Ready, ready.State)
+			return ready
 		}
-		require.Equal(t, queue.Ready, touch(t, line, sleeper).State)
-		advance(t, line, rdb, 91*time.Second)
-		require.Equal(t, queue.Ready, touch(t, line, other).State)
-		third := touch(t, line, sleeper)
-		require.Equal(t, queue.Ended, third.State)
-		require.Equal(t, queue.Expired, third.Why)
-		require.Len(t, admissions, 2, "each admission has a name of its own")
+		lapse := func(shown queue.Standing) queue.Standing {
+			ready := turn(shown)
+			other := touch(t, line, join(t, line, 11))
+			advance(t, line, rdb, 91*time.Second)
+			active = claim(t, line, touch(t, line, other))
+			require.Equal(t, queue.Active, active.State)
+			return ready
+		}
+		heard := lapse(sleeper) // weighs three of nine
+		for range 5 {           // and each of these one
+			lapse(heard)
+		}
+		require.Equal(t, queue.Active, claim(t, line, turn(heard)).State)
 	})
 }
 

@@ -25,6 +25,8 @@ const (
 	modelWaitingTimeout = 120_000
 	modelKeepEnds       = modelWaitingTimeout + 124_000 + modelPresence
 	modelDue            = modelPoll*12/10 + modelPresence
+	modelTold           = 3 // what a lapse weighs whose pass its holder has heard of; else 1
+	modelLastLapse      = 9
 )
 
 // spot is somebody in the line.
@@ -347,13 +349,24 @@ func (m *modelRoom) giveBack(visitor string) {
 	lease := m.leases[visitor]
 	if lease.stage == queue.Ready {
 		m.lapses[visitor]++
-		if m.lapses[visitor] < 3 {
+		if m.lapses[visitor] < modelLastLapse {
 			m.dropLease(visitor)
-			m.away[visitor] = spot{lease.place, m.now - 1}
+			m.away[visitor] = spot{lease.place, lease.ends - 1}
 			return
 		}
 	}
 	m.end(visitor, lease.place, lease.admission, queue.Expired)
+}
+
+// spurned tells whether somebody who is away, and comes back with a ticket of that due,
+// has not taken up the last pass that they may be told of.
+func (m *modelRoom) spurned(visitor string, due int64) bool {
+	at, away := m.away[visitor]
+	if !away || at.due != due-1 || m.lapses[visitor] == 0 {
+		return false
+	}
+	m.lapses[visitor] += modelTold - 1
+	return m.lapses[visitor] >= modelLastLapse
 }
 
 // expired lists the leases past their end at a moment, the oldest first.
@@ -455,7 +468,7 @@ func (m *modelRoom) holdOn(visitor string) bool {
 	if lease.stage == queue.Active {
 		lease.ends = min(m.now+modelSession, lease.started+modelSessionMax)
 	}
-	if len(m.waiting) > 0 && !m.healing() || lease.ends <= m.now {
+	if len(m.waiting) > 0 && !m.healing() || lease.ends <= m.now { // m.leases keeps the end it had
 		m.giveBack(visitor)
 		return false
 	}
@@ -466,7 +479,7 @@ func (m *modelRoom) holdOn(visitor string) bool {
 func (m *modelRoom) standing(visitor string) modelAnswer {
 	if lease, held := m.held(visitor); held {
 		if lease.ends <= m.now {
-			return modelAnswer{state: queue.Away, place: lease.place, ahead: m.aheadOf(lease.place), due: lease.ends}
+			return modelAnswer{state: queue.Away, place: lease.place, ahead: m.aheadOf(lease.place), due: lease.ends - 1}
 		}
 		return modelAnswer{state: lease.stage, place: lease.place, lease: lease}
 	}
@@ -527,6 +540,9 @@ func (m *modelRoom) touch(visitor string, place, due, epoch int64) modelAnswer {
 		late := due+modelWaitingTimeout < m.now
 		if place < m.generation || known && at.place != place && (late || place < at.place && epoch >= m.epoch) || !known && late {
 			over = &modelEnd{place: place, why: queue.Expired}
+		} else if m.spurned(visitor, due) {
+			end := m.end(visitor, max(place, at.place), "-", queue.Expired)
+			over = &end
 		} else {
 			if at.state == queue.Unknown {
 				at.place = place

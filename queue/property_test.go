@@ -468,6 +468,9 @@ func (w *world) told(visitor string, want modelAnswer, got queue.Standing, shown
 		p.ticket = got
 	case queue.Ready, queue.Active:
 		p.pass = got
+		if got.State == queue.Ready && p.ticket.Place == got.Place && rapid.Bool().Draw(w.t, "heard of it") {
+			p.ticket.Due = got.Lease.End // of the ticket that goes with a pass
+		}
 	case queue.Ended:
 		// A ticket that is merely too old leaves no record of an end.
 		if end, recorded := w.model.endOf(visitor, got.Place); recorded {
@@ -527,7 +530,7 @@ func (w *world) touch(visitor string) {
 	if (before.State == queue.Away || before.State == queue.Waiting) && w.model.now <= ticket.Due+modelWaitingTimeout {
 		require.NotEqual(w.t, queue.Unknown, got.State, "nobody is lost")
 		if got.State == queue.Ended && ticket.Place > settled {
-			require.Equal(w.t, queue.Expired, got.Why, "only three lapses end a stay that polls")
+			require.Equal(w.t, queue.Expired, got.Why, "only lapses end a stay that polls")
 		} else if got.State != queue.Ended && !holds(got) { // an older copy may bring back a pass of an earlier stay
 			require.LessOrEqual(w.t, got.Place, ticket.Place)
 		}

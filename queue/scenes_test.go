@@ -250,7 +250,7 @@ func touchScenes() []scene {
 			before: withBatch(batch, func(r *crowdedRoom) { r.away(r.batch, back, r.now()-1) }), call: touches(theBatch)},
 		{name: "touch, unknown to Redis", most: 30 + batch, options: closedTo,
 			before: withBatch(batch, func(*crowdedRoom) {}), call: touches(theBatch)},
-		{name: "touch, lapsed passes", most: 30 + 8*batch, options: closedTo,
+		{name: "touch, lapsed passes", most: 30 + 9*batch, options: closedTo,
 			before: withBatch(batch, func(r *crowdedRoom) { r.hold(r.batch, queue.Ready, back, 1) }), call: touches(theBatch)},
 		{name: "touch, sessions over", most: 30 + 6*batch, options: closedTo,
 			before: withBatch(batch, func(r *crowdedRoom) { r.hold(r.batch, queue.Active, back, 1) }), call: touches(theBatch)},

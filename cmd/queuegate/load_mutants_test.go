@@ -32,7 +32,7 @@ func returnsRun() loadRun {
 }
 
 // TestLoadSeesTheFaultsThatShowOutside builds the gates with one fault of the line at a
-// time: these eight of the twenty-eight show to people who only visit. The others need an
+// time: these eight of the thirty show to people who only visit. The others need an
 // outage, a reset, an operator or two orders of one pass at once, or cost no more than a
 // slot given on late or one newcomer before another who is not heard from yet, which
 // nobody outside can tell from what is allowed.

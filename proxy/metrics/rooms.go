@@ -36,7 +36,7 @@ func (m *Metrics) describeRooms() {
 		{"queuegate_queue_stepped_aside_total", "counter", "People who fell silent and stepped aside, place kept." + everyGate, nil},
 		{"queuegate_queue_dropped_total", "counter", "Places of people who stayed away for waiting_timeout." + everyGate, nil},
 		{"queuegate_queue_restored_total", "counter", "Passes that Redis had lost and their holders brought back." + everyGate, nil},
-		{"queuegate_queue_ended_total", "counter", "Stays that ended, by why; expired are sessions over and passes not taken up three times." + everyGate, []string{"why"}},
+		{"queuegate_queue_ended_total", "counter", "Stays that ended, by why; expired are sessions over and passes that were not taken up." + everyGate, []string{"why"}},
 		{"queuegate_redis_up", "gauge", "Whether Redis answered this gate's last call.", nil},
 		{"queuegate_upstream_refusing", "gauge", "Whether the shop takes no connections of this gate, so that it lets nobody new in.", nil},
 		{"queuegate_upstream_in_flight", "gauge", "Protected requests at the shop, of this gate.", nil},

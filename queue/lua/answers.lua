@@ -30,8 +30,9 @@ end
 local function standing(visitor)
   local lease = lease_of(visitor)
   if lease and lease.ends > now then return with_pass(lease) end
-  -- Past its end and not given on: as good as away, until its holder claims it.
-  if lease then return in_line('away', lease.place, distance(lease.place), lease.ends) end
+  -- Past its end and not given on: as good as away, until its holder claims it. The
+  -- end itself is told with the pass alone.
+  if lease then return in_line('away', lease.place, distance(lease.place), lease.ends - 1) end
   local part, place = where(visitor)
   if not part then return refused('') end
   -- Also who is away is told until when the last sign counted: should Redis lose

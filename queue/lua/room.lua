@@ -13,7 +13,7 @@
 --   8 leases    HASH    visitor -> "stage admission place started", and with an order
 --                       under way "request until" of its lock
 --   9 unproven  SET     visitors admitted at their join and not heard from since
---  10 lapses    HASH    visitor -> how often a pass fell back to the place
+--  10 lapses    HASH    visitor -> how much passes that fell back to the place weigh
 --  11 ended     ZSET    visitor -> number of the end
 --  12 ends      HASH    visitor -> "place why admission"
 --  13 gates     HASH    gate -> room time of its last call
@@ -46,7 +46,8 @@ local GRANT = 8        -- to admit one,
 local BACK = 12        -- and to take back the slot of an expired lease
 local NEAR = 1000      -- so many people ahead, and every poll is heard
 local HOLD = 15000     -- how long the order lock of a pass lasts without a word from its gate
-local LAST_LAPSE = 3   -- an unclaimed pass goes back to its place twice, then the stay ends
+local LAST_LAPSE = 9   -- unclaimed passes go back to their place until they weigh so much, then the stay ends:
+local TOLD = 3         -- of which one that its holder is known to have been told of weighs so much, and any other 1
 local HEALING = 24000  -- how long a room that lost its history waits for what its gates and visitors know: the longest poll
 
 local call = cjson.decode(ARGV[1])
@@ -67,7 +68,7 @@ local slots_n = redis.call('ZCARD', SLOTS)
 local due_n, place_n, leases_n = redis.call('HLEN', DUE), redis.call('HLEN', PLACE), redis.call('HLEN', LEASES)
 local ended_n, ends_n = redis.call('ZCARD', ENDED), redis.call('HLEN', ENDS)
 redis.call('SCARD', UNPROVEN)
-redis.call('HLEN', LAPSES)
+local lapses_n = redis.call('HLEN', LAPSES)
 redis.call('STRLEN', SNAPSHOT)
 local heard = tonumber(redis.call('HGET', GATES, call.gate) or nil)
 

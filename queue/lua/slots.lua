@@ -110,14 +110,17 @@ end
 
 -- give_back takes the slot of an expired lease: an unclaimed pass falls back to
 -- its place (absent until the next sign), a session is over. It returns the record
--- of the end, or nil where the place is kept.
+-- of the end, or nil where the place is kept. Whether its holder ever heard of the
+-- pass is not known here: the answer may have been lost, or nobody asked. Their next
+-- ticket tells: see spurned in touch.lua.
 local function give_back(visitor, lease)
   spent = spent + BACK
   if lease.stage == 'active' or redis.call('HINCRBY', LAPSES, visitor, 1) >= LAST_LAPSE then
     return finish(visitor, lease.place, lease.admission, 'expired')
   end
   drop_lease(visitor)
-  redis.call('ZADD', AWAY, int(now - 1), visitor)
+  lapses_n = lapses_n + 1 -- at most
+  redis.call('ZADD', AWAY, int(lease.ends - 1), visitor)
   redis.call('HSET', PLACE, visitor, int(lease.place))
   away_n = away_n + 1
   add('lapsed', 1)
@@ -129,11 +132,12 @@ end
 local function hold_on(visitor, lease)
   if lease.ends > now then return lease end
   local active = lease.stage == 'active'
-  lease.ends = now + (active and call.session or call.claim_window)
-  if active and call.session_max > 0 then lease.ends = math.min(lease.ends, lease.started + call.session_max) end
-  if waiting_n > 0 and not healing() or active and not call.renewal or lease.ends <= now then
+  local ends = now + (active and call.session or call.claim_window)
+  if active and call.session_max > 0 then ends = math.min(ends, lease.started + call.session_max) end
+  if waiting_n > 0 and not healing() or active and not call.renewal or ends <= now then
     return nil, give_back(visitor, lease)
   end
+  lease.ends = ends
   put_lease(visitor, lease)
   return lease
 end

@@ -10,6 +10,12 @@
 -- void when its stay ended, when a reset came after it, when its holder was silent
 -- for waiting_timeout after it was due, or when it is of an earlier stay: of the
 -- pass of a later one nothing is told.
+--
+-- A pass that its holder did not take up ends the stay the third time, so that clients
+-- which poll and never come in do not hold slots for ever. Only a pass that they heard of
+-- counts fully: the ticket that went out with it, and no other, is due at its very end.
+-- Who shows another one may have polled and had no answer, or none from Redis, and keeps
+-- the place: until the ninth time, for a client can show old tickets on purpose.
 
 -- Who is in front of this place is near: every poll is heard, and nobody need be
 -- counted to know it.
@@ -25,6 +31,15 @@ local function void(place, due, epoch, known, record)
   if stay then return stay end
   if not believed(place, due, epoch, known) then return { place = place, why = 'expired' } end
   return nil
+end
+
+-- spurned ends the stay of somebody who comes back to the line and was told of passes
+-- that they did not take up, when that was the last one. It returns the record of the end.
+local function spurned(visitor, place, due)
+  if lapses_n == 0 or not redis.call('HGET', LAPSES, visitor) then return nil end
+  if tonumber(redis.call('ZSCORE', AWAY, visitor)) ~= due - 1 then return nil end
+  if redis.call('HINCRBY', LAPSES, visitor, TOLD - 1) < LAST_LAPSE then return nil end
+  return finish(visitor, place, '-', 'expired')
 end
 
 local heard = {} -- of each visitor: {place, due, people ahead if far}, or what an answer is made of
@@ -80,7 +95,7 @@ for from = 2, #ARGV, 4 * PAGE do
     local i = from + 4 * (n - 1)
     local visitor, place = visitors[n], tonumber(ARGV[i + 1])
     local lease, held
-    if leases[n] and not heard[visitor] then
+    if (leases[n] or met[visitor]) and not heard[visitor] then
       if met[visitor] then -- shown twice: what was read is no longer so
         lease = lease_of(visitor)
         parts[n], places[n] = where(visitor)
@@ -104,7 +119,10 @@ for from = 2, #ARGV, 4 * PAGE do
       end
     end
     if not held and not voids[i] then
-      voids[i] = void(place, tonumber(ARGV[i + 2]), tonumber(ARGV[i + 3]), places[n], ends[n])
+      local due = tonumber(ARGV[i + 2])
+      voids[i] = void(place, due, tonumber(ARGV[i + 3]), places[n], ends[n])
+      local over = parts[n] == 'away' and not voids[i] and not heard[visitor] and spurned(visitor, math.max(place, places[n]), due)
+      if over then voids[i], met[visitor] = read_end(over, 0), true end
       -- Two tickets of one visitor in one call are one sign.
       if not voids[i] and not heard[visitor] then
         come_in(visitor, parts[n], math.min(places[n] or place, place), places[n], write)
