@@ -56,12 +56,15 @@ const fuzzedHeader = `["id",1000,1796000000123,7,3,"open",12,"2",200,3000,50,150
 // was said to another call; numbers stay where Lua and JavaScript hold them exactly.
 func FuzzReply(f *testing.F) {
 	for _, rest := range []string{
-		`["away",5,3,90000]`, `["waiting",5,-1,90000]`, `["ready",5,"adm",91000,1000,""]`, `["active","5","adm","301000",1000,"order1"]`,
-		`["ended",5,"consumed","adm"]`, `["","full"]`, `["ready",5,"",91000,1000,""]`, `["active",0,"adm",0,0,""]`, `["ready",9007199254740993,"a",1,1,""]`,
-		`["active",5,"adm",9223372036854775807,1000,""]`, `["waiting",1.5,"1e3",null]`, `null`, `[["ready"]]`, `["admitted",1]`, `[]`,
+		`"away",5,3,90000`, `"waiting",5,-1,90000`, `"ready",5,"adm",91000,1000,""`, `"active","5","adm","301000",1000,"order1"`,
+		`"ended",5,"consumed","adm"`, `"","full"`, `"ready",5,"",91000,1000,""`, `"active",0,"adm",0,0,""`, `"ready",9007199254740993,"a",1,1,""`,
+		`"active",5,"adm",9223372036854775807,1000,""`, `"waiting",1.5,"1e3",null`, `null`, `["ready"]`, `"admitted",1`, `["away",5,3,90000]`,
 	} {
 		f.Add("["+fuzzedHeader+","+rest+"]", "id", uint8(1))
 	}
+	f.Add("["+fuzzedHeader+`,"away",5,3,90000,"","full"]`, "id", uint8(2))
+	f.Add("["+fuzzedHeader+`,"away",5,3,90000,"waiting",6,4]`, "id", uint8(2))
+	f.Add("["+fuzzedHeader+`,"away",5,3,90000,""]`, "id", uint8(1))
 	f.Add(`["id"]`, "id", uint8(0))
 	f.Add(`[[]]`, "id", uint8(0))
 	f.Add("["+strings.Replace(fuzzedHeader, "1000,", "9223372036854775807,", 1)+"]", "id", uint8(0))

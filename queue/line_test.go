@@ -596,3 +596,41 @@ func now(t *testing.T, line *queue.Line) int64 {
 	require.True(t, ok)
 	return room.Now
 }
+
+// TestWhoAsksTwiceInOneCallIsOneNewcomer: each of them is told the same, among
+// others and pages apart, whether it is a pass, a place or a refusal.
+func TestWhoAsksTwiceInOneCallIsOneNewcomer(t *testing.T) {
+	onEach(t, func(t *testing.T, rdb *redis.Client) {
+		line := newLine(t, rdb, func(o *queue.Options) { o.MaxWaiting = 70 })
+		var asked []queue.Arrival
+		for _, n := range []int{1, 2, 1, 3, 2, 4, 3, 4, 1} {
+			asked = append(asked, queue.Arrival{Visitor: visitor(n)})
+		}
+		for n := range 80 {
+			asked = append(asked, queue.Arrival{Visitor: visitor(10 + n)})
+		}
+		asked = append(asked, asked...)
+		told, err := line.JoinAll(t.Context(), asked)
+		require.NoError(t, err)
+		require.Len(t, told, len(asked))
+		first := map[string]queue.Standing{}
+		count := map[queue.State]int{}
+		places := map[int64]bool{}
+		for i, s := range told {
+			before, again := first[asked[i].Visitor]
+			if again {
+				require.Equal(t, before, s)
+				continue
+			}
+			first[asked[i].Visitor] = s
+			count[s.State]++
+			places[s.Place] = true
+		}
+		require.Equal(t, map[queue.State]int{queue.Ready: 1, queue.Away: 70, queue.Unknown: 13}, count)
+		require.Len(t, places, 1+70+1, "each place once, and none for the refused")
+		room, ok := line.Room()
+		require.True(t, ok)
+		require.EqualValues(t, 70, room.Waiting)
+		require.EqualValues(t, 1, room.Holding)
+	})
+}

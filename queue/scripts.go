@@ -270,25 +270,18 @@ func parseReply(raw []any, id string) (reply, error) {
 	return answer, nil
 }
 
-// standings reads one standing for each of n visitors.
+// standings reads one standing for each of n visitors, one after the other.
 func (l *Line) standings(r reply, n int) ([]Standing, error) {
-	if len(r.rest) != n {
-		return nil, fmt.Errorf("%w: %d standings for %d visitors", ErrReply, len(r.rest), n)
-	}
 	out := make([]Standing, n)
-	for i, raw := range r.rest {
-		values, ok := raw.([]any)
-		if !ok {
-			return nil, fmt.Errorf("%w: a standing is a %T", ErrReply, raw)
-		}
-		f := &fields{values: values}
+	f := &fields{values: r.rest}
+	for i := range out {
 		out[i] = l.standing(f, r.room)
-		if f.err == nil && f.at != len(values) {
-			f.err = fmt.Errorf("%w: standing of %d values", ErrReply, len(values))
-		}
 		if f.err != nil {
-			return nil, f.err
+			return nil, fmt.Errorf("standing %d of %d: %w", i+1, n, f.err)
 		}
+	}
+	if f.at != len(f.values) {
+		return nil, fmt.Errorf("%w: %d values after the last of %d standings", ErrReply, len(f.values)-f.at, n)
 	}
 	return out, nil
 }

@@ -19,34 +19,34 @@ local function claim(visitor, admission, place, stage, ends, epoch, order)
       lease.stage, lease.started = 'active', now
       add('claimed', 1)
     elseif lease.ends > now then
-      if order == '' then return standing(visitor) end
+      if order == '' then return tell_standing(visitor) end
       lock(lease, order, false)
       put_lease(visitor, lease)
-      return with_pass(lease)
+      return tell_pass(lease)
     elseif not call.renewal then
       finish(visitor, lease.place, lease.admission, 'expired')
-      return ended_standing({ place = lease.place, why = 'expired', admission = admission })
+      return tell_end({ place = lease.place, why = 'expired', admission = admission })
     end
     lease.ends = math.max(lease.ends, now + call.session) -- no token may outlive its slot, the ready one neither
     if call.session_max > 0 then lease.ends = math.min(lease.ends, lease.started + call.session_max) end
     if lease.ends <= now then
       finish(visitor, lease.place, lease.admission, 'expired')
-      return ended_standing({ place = lease.place, why = 'expired', admission = admission })
+      return tell_end({ place = lease.place, why = 'expired', admission = admission })
     end
     if order ~= '' then lock(lease, order, false) end
     put_lease(visitor, lease)
     redis.call('SREM', UNPROVEN, visitor)
     redis.call('HDEL', LAPSES, visitor)
-    return with_pass(lease)
+    return tell_pass(lease)
   end
   local stay = end_of(visitor, place)
   if not stay and lease then stay = { place = place, why = 'expired', admission = admission } end
-  return stay and ended_standing(stay) or standing(visitor)
+  if stay then return tell_end(stay) end
+  return tell_standing(visitor)
 end
 
-local answers = { false }
 for i = 2, #ARGV, 7 do
-  answers[#answers + 1] = claim(ARGV[i], ARGV[i + 1], tonumber(ARGV[i + 2]), ARGV[i + 3],
+  claim(ARGV[i], ARGV[i + 1], tonumber(ARGV[i + 2]), ARGV[i + 3],
     tonumber(ARGV[i + 4]), tonumber(ARGV[i + 5]), ARGV[i + 6])
 end
 save()

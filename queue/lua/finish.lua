@@ -48,11 +48,10 @@ local function over(visitor, admission, place, why, stage, ends, epoch, order)
   return { place = place, why = why, admission = admission }
 end
 
-local answers = { false }
 for i = 2, #ARGV, 8 do
   local stay = over(ARGV[i], ARGV[i + 1], tonumber(ARGV[i + 2]), ARGV[i + 3], ARGV[i + 4], tonumber(ARGV[i + 5]),
     tonumber(ARGV[i + 6]), ARGV[i + 7])
-  answers[#answers + 1] = stay and ended_standing(stay) or standing(ARGV[i])
+  if stay then tell_end(stay) else tell_standing(ARGV[i]) end
 end
 admit(0)
 save()

@@ -26,25 +26,36 @@ local function at_once()
   return not no_more
 end
 
--- new_place is a newcomer's answer, and what is still to be written of it.
+-- what is still to be written of newcomers who got a place: the members of fresh,
+-- and until when each one's first sign is awaited
+local places, dues, unwritten_n = {}, {}, 0
 local due, due_text -- of the last one: mostly the next one's, too
 
-local function new_place(visitor, places, dues)
-  local ahead, n = people(), #places
-  local place = call.method == 'random' and drawn_place(visitor) or next_place()
+local function new_place(visitor)
+  local ahead, n = waiting_n + fresh_n, unwritten_n
+  local place = lots and drawn_place(visitor) or next_place()
   local until_then = first_due(ahead)
   if until_then ~= due then due, due_text = until_then, int(until_then) end
   places[n + 1], places[n + 2] = int(place), visitor
   dues[n + 1], dues[n + 2] = visitor, due_text
+  unwritten_n = n + 2
   fresh_n = fresh_n + 1
-  return in_line('away', place, ahead, due)
+  tell_in_line('away', place, ahead, due)
+end
+
+local function write_places()
+  if unwritten_n == 0 then return end
+  redis.call('ZADD', FRESH, unpack(places, 1, unwritten_n))
+  redis.call('HSET', DUE, unpack(dues, 1, unwritten_n))
+  add('joined', unwritten_n / 2)
+  unwritten_n = 0
 end
 
 -- newcomer gives a place, or the pass at once, to somebody whose last stay, if there
 -- was one, ended as `record` says: no place may be below one of the visitor's that
 -- has ended, also where Redis lost the sequence and its clock went back.
-local function newcomer(visitor, record, places, dues)
-  if room.state == 'closed' or room.state == 'sold_out' then return refused(room.state) end
+local function newcomer(visitor, record)
+  if room.state == 'closed' or room.state == 'sold_out' then return tell_refusal(room.state) end
   local stay = record and read_end(record, 0)
   if stay then room.last = math.max(room.last, stay.place) end
   if not no_more and at_once() then
@@ -52,34 +63,43 @@ local function newcomer(visitor, record, places, dues)
     add('wait0', 1)
     redis.call('SADD', UNPROVEN, visitor)
     add('joined', 1)
-    return with_pass(granted[visitor])
+    return tell_pass(granted[visitor])
   end
-  if call.method == 'reject' then return refused('full') end
-  if call.max_waiting > 0 and people() >= call.max_waiting then return refused('full') end
-  return new_place(visitor, places, dues)
+  if call.method == 'reject' then return tell_refusal('full') end
+  if call.max_waiting > 0 and people() >= call.max_waiting then return tell_refusal('full') end
+  new_place(visitor)
+end
+
+-- tell_again repeats the standing that begins after so many values.
+local function tell_again(after)
+  local state = answers[after + 1]
+  local width = state == '' and 2 or state == 'ready' and 6 or 4
+  for i = after + 1, after + width do
+    said = said + 1
+    answers[said] = answers[i]
+  end
 end
 
 sweep_fresh(PAGE)
-local answers, told = { false }, {} -- answers[i] is that of ARGV[i]
+local told = {} -- where in the answer each visitor's standing begins
 for from = 2, #ARGV, PAGE do
-  local page, places, dues = {}, {}, {}
-  for i = from, math.min(from + PAGE - 1, #ARGV) do page[#page + 1] = ARGV[i] end
-  local leases, parts = find(page)
-  local ends = ended_n > 0 and redis.call('HMGET', ENDS, unpack(page)) or {}
-  for i = 1, #page do
-    local visitor = page[i]
-    if not told[visitor] then -- twice in one call is one newcomer
-      local known = parts[i] or leases[i] and (hold_on(visitor, lease_of(visitor)) or where(visitor))
-      told[visitor] = known and standing(visitor) or newcomer(visitor, ends[i], places, dues)
+  local last = math.min(from + PAGE - 1, #ARGV)
+  local leases, parts = find(ARGV, from, last)
+  local ends = ended_n > 0 and redis.call('HMGET', ENDS, unpack(ARGV, from, last)) or {}
+  for i = 1, last - from + 1 do
+    local visitor = ARGV[from + i - 1]
+    local before = told[visitor]
+    told[visitor] = before or said
+    if before then -- twice in one call is one newcomer
+      tell_again(before)
+    elseif parts[i] or leases[i] and (hold_on(visitor, lease_of(visitor)) or where(visitor)) then
+      tell_standing(visitor)
+    else
+      newcomer(visitor, ends[i])
     end
-    answers[from + i - 1] = told[visitor]
   end
   write_granted()
-  if #places > 0 then
-    redis.call('ZADD', FRESH, unpack(places))
-    redis.call('HSET', DUE, unpack(dues))
-    add('joined', #places / 2)
-  end
+  write_places()
 end
 save()
 answers[1] = header()

@@ -42,10 +42,9 @@ local function later(visitor, place)
   return place > 0 and (lease and lease.place or at or 0) > place
 end
 
-local answers = { false }
 for i = 2, #ARGV, 5 do
   local of, to = ARGV[i], ARGV[i + 4]
-  answers[#answers + 1] = of == to and later(to, tonumber(ARGV[i + 1])) and refused('') or standing(to)
+  if of == to and later(to, tonumber(ARGV[i + 1])) then tell_refusal('') else tell_standing(to) end
 end
 save()
 answers[1] = header()

@@ -74,9 +74,13 @@ end
 -- a caller or ticket shows, and not below room time. Nor below TIME, which does not
 -- go back with an older copy of Redis: places that the copy does not know stay in
 -- front, although nobody has shown one yet.
+local lowest = math.max(now * 1000, clock * 1000, call.highest + 1)
+
 local function next_place()
-  room.last = math.max(room.last + 1, now * 1000, clock * 1000, call.highest + 1)
-  return room.last
+  local place = room.last + 1
+  if place < lowest then place = lowest end
+  room.last = place
+  return place
 end
 
 -- A room that draws lots gives everybody who joins before a draw a place after
@@ -87,6 +91,7 @@ end
 -- after it: the lot of the same draw would be the very place that has ended. And
 -- after a reset nobody takes part in a draw of before.
 local DRAW = 60000000 -- a minute, in the unit of places
+local lots = call.method == 'random'
 
 local function drawn_place(visitor)
   local draw = (math.floor(now * 1000 / DRAW) + 1) * DRAW
@@ -103,7 +108,7 @@ end
 -- nothing and nobody is told a number. In other rooms no place is ahead of time
 -- by more than the joins of one moment.
 local function undrawn(place)
-  return call.method == 'random' and place - place % DRAW > now * 1000
+  return lots and place - place % DRAW > now * 1000
 end
 
 -- distance is how many people are ahead for the purpose of intervals: before the
@@ -135,16 +140,16 @@ local function believed(place, due, epoch, known)
   return not known or known < place or epoch < room.epoch
 end
 
--- find tells the same of many visitors at once, at most PAGE: their lease records,
--- and part and place of those in line; false where there is none.
-local function find(visitors)
+-- find tells the same of many visitors at once, those from first to last in a list:
+-- their lease records, and part and place of those in line; false where there is none.
+local function find(list, first, last)
   local none = {}
-  local leases = slots_n > 0 and redis.call('HMGET', LEASES, unpack(visitors)) or none
-  local here = waiting_n > 0 and redis.call('ZMSCORE', WAITING, unpack(visitors)) or none
-  local fresh = fresh_n > 0 and redis.call('ZMSCORE', FRESH, unpack(visitors)) or none
-  local away = away_n > 0 and redis.call('HMGET', PLACE, unpack(visitors)) or none
+  local leases = slots_n > 0 and redis.call('HMGET', LEASES, unpack(list, first, last)) or none
+  local here = waiting_n > 0 and redis.call('ZMSCORE', WAITING, unpack(list, first, last)) or none
+  local fresh = fresh_n > 0 and redis.call('ZMSCORE', FRESH, unpack(list, first, last)) or none
+  local away = away_n > 0 and redis.call('HMGET', PLACE, unpack(list, first, last)) or none
   local parts, places = {}, {}
-  for i = 1, #visitors do
+  for i = 1, last - first + 1 do
     if here[i] then
       parts[i], places[i] = 'waiting', tonumber(here[i])
     elseif fresh[i] then
@@ -215,12 +220,12 @@ local function sweep_fresh(most)
         overdue[#overdue + 1] = due
       else
         kept = kept + 1
-        if call.method ~= 'random' then break end
+        if not lots then break end
       end
     end
     step_aside(FRESH, overdue)
     spent, page_size = spent + #names, PAGE
-    if kept > 0 and call.method ~= 'random' then return end
+    if kept > 0 and not lots then return end
   end
 end
 

@@ -26,16 +26,17 @@ local function renew(visitor, admission, place, stage, ends, epoch, flight, orde
       if order ~= '' then lock(lease, order, flight > 0) end
       put_lease(visitor, lease)
     end
-    return lease.ends > now and with_pass(lease) or standing(visitor)
+    if lease.ends > now then return tell_pass(lease) end
+    return tell_standing(visitor)
   end
   local stay = end_of(visitor, place)
   if not stay and lease then stay = { place = place, why = 'expired', admission = admission } end
-  return stay and ended_standing(stay) or standing(visitor)
+  if stay then return tell_end(stay) end
+  return tell_standing(visitor)
 end
 
-local answers = { false }
 for i = 2, #ARGV, 8 do
-  answers[#answers + 1] = renew(ARGV[i], ARGV[i + 1], tonumber(ARGV[i + 2]), ARGV[i + 3],
+  renew(ARGV[i], ARGV[i + 1], tonumber(ARGV[i + 2]), ARGV[i + 3],
     tonumber(ARGV[i + 4]), tonumber(ARGV[i + 5]), tonumber(ARGV[i + 6]), ARGV[i + 7])
 end
 save()

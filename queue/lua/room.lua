@@ -58,9 +58,11 @@ end
 
 -- Reading everything once also proves every key's type before the first write:
 -- a key of a wrong type stops the script with nothing half done.
-local stored = redis.call('HMGET', ROOM, 'now', 'clock', 'last', 'generation', 'epoch', 'state',
-  'slots', 'rate', 'burst', 'tokens', 'filled', 'top', 'endno', 'admitted', 'healed', 'base', 'based',
-  'flow', 'thinning', 'born', 'held')
+-- FIELDS are of the room's hash, in the order in which stored has what they held
+-- before this call.
+local FIELDS = { 'now', 'clock', 'last', 'generation', 'epoch', 'state', 'slots', 'rate', 'burst', 'tokens', 'filled',
+  'top', 'endno', 'admitted', 'healed', 'base', 'based', 'flow', 'thinning', 'born', 'held' }
+local stored = redis.call('HMGET', ROOM, unpack(FIELDS))
 local waiting_n = redis.call('ZCARD', WAITING)
 local fresh_n = redis.call('ZCARD', FRESH)
 local away_n = redis.call('ZCARD', AWAY)
@@ -89,8 +91,6 @@ local room = {
   born = number(20, 0),     -- 1 when the room began with nobody knowing of an earlier one
   held = number(21, nil),   -- slots taken at the end of the last call
 }
-local was = {}   -- the room as it was before this call
-for field, value in pairs(room) do was[field] = value end
 local spent = 0  -- looks so far, of MOST
 local count = {} -- counters to add to at the end, by name
 local hints = {} -- visitors whose stay has taken a turn, for gates that hold their streams; * when control values changed
@@ -248,8 +248,10 @@ end
 local function save()
   room.held = slots_n
   local changes = { 'now', int(now), 'clock', int(clock) }
-  for field, value in pairs(room) do
-    if value ~= was[field] then
+  for i = 3, #FIELDS do
+    local field, before = FIELDS[i], stored[i]
+    local value = room[field]
+    if field == 'state' and value ~= (before or '') or field ~= 'state' and value ~= tonumber(before or nil) then
       changes[#changes + 1] = field
       changes[#changes + 1] = field == 'state' and value or int(value)
     end

@@ -170,7 +170,7 @@ end
 local WAITS = 68
 
 local function waited(place)
-  local since = call.method == 'random' and place - place % DRAW or place
+  local since = lots and place - place % DRAW or place
   local seconds = (now - since / 1000) / 1000
   local bucket = seconds < 1 and 0 or math.min(WAITS - 1, 1 + math.floor(math.log(seconds) / math.log(2) * 4))
   add('wait' .. int(bucket), 1)

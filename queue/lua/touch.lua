@@ -87,7 +87,7 @@ for from = 2, #ARGV, 4 * PAGE do
   local visitors = {}
   local last = math.min(from + 4 * PAGE - 1, #ARGV)
   for i = from, last, 4 do visitors[#visitors + 1] = ARGV[i] end
-  local leases, parts, places = find(visitors)
+  local leases, parts, places = find(visitors, 1, #visitors)
   local over_at = next(leases) and redis.call('ZMSCORE', SLOTS, unpack(visitors))
   local ends = redis.call('HMGET', ENDS, unpack(visitors))
   local write = { fresh = {}, away = {}, places = {}, dues = {} }
@@ -136,15 +136,14 @@ admit(0)
 
 local function answer(i)
   local visitor = ARGV[i]
-  if voids[i] then return ended_standing(voids[i]) end
-  if granted[visitor] then return with_pass(granted[visitor]) end
+  if voids[i] then return tell_end(voids[i]) end
+  if granted[visitor] then return tell_pass(granted[visitor]) end
   local known = heard[visitor]
-  if not known then return standing(visitor) end
-  return in_line('waiting', known.at, known.ahead or distance(known.at, visitor), known.due)
+  if not known then return tell_standing(visitor) end
+  return tell_in_line('waiting', known.at, known.ahead or distance(known.at, visitor), known.due)
 end
 
-local answers = { false }
-for i = 2, #ARGV, 4 do answers[#answers + 1] = answer(i) end
+for i = 2, #ARGV, 4 do answer(i) end
 save()
 answers[1] = header()
 return answers
