@@ -23,6 +23,8 @@ type exchange struct {
 	r      *http.Request
 	record record
 	opened token.Ticket // visit's ticket lies here
+	ended  bool         // its stay has, as far as this gate knows,
+	why    queue.Why    // and so it did
 	toward watched
 	target route.Target
 	client netip.Addr

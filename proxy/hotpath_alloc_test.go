@@ -26,8 +26,8 @@ func TestHotPathsAllocateNoMoreThanTheyDid(t *testing.T) {
 		hot  func(*testing.T) hot
 		most float64
 	}{
-		{"a poll by header", func(t *testing.T) hot { return hotPoll(t, "header") }, 11},
-		{"a poll by cookie", func(t *testing.T) hot { return hotPoll(t, "cookie") }, 11},
+		{"a poll by header", func(t *testing.T) hot { return hotPoll(t, "header") }, 8},
+		{"a poll by cookie", func(t *testing.T) hot { return hotPoll(t, "cookie") }, 8},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			h := c.hot(t)

@@ -128,10 +128,9 @@ func (x *exchange) standAsPerson(join bool) (st queue.Standing, joined bool, err
 	var over queue.Standing
 	search := queue.Sign{Visitor: x.person}
 	if sign, ok := x.signOfLife(); ok {
-		why, ended := x.room.Line.Ended(sign.Visitor, sign.Place)
 		switch {
-		case ended:
-			over = queue.Standing{Visitor: sign.Visitor, State: queue.Ended, Why: why}
+		case x.ended:
+			over = queue.Standing{Visitor: sign.Visitor, State: queue.Ended, Why: x.why}
 			over.Room, _ = x.room.Line.Room()
 		case sign.Visitor != x.person:
 			search = sign

@@ -90,8 +90,8 @@ func (x *exchange) stand(join bool) (st queue.Standing, joined bool, err error) 
 		return x.standAsPerson(join)
 	}
 	if sign, ok := x.signOfLife(); ok {
-		if why, ended := x.room.Line.Ended(sign.Visitor, sign.Place); ended {
-			st = queue.Standing{Visitor: sign.Visitor, State: queue.Ended, Why: why}
+		if x.ended {
+			st = queue.Standing{Visitor: sign.Visitor, State: queue.Ended, Why: x.why}
 			st.Room, _ = x.room.Line.Room()
 		} else if st, err = x.touch(sign); err != nil {
 			return st, false, err
@@ -167,9 +167,10 @@ func (x *exchange) readTicket() {
 		if err != nil || x.anothers(t) {
 			continue
 		}
-		over := x.overFor(t)
+		why, ended, void := x.overFor(&t)
+		over := ended || void
 		if x.ticket == nil || !over {
-			x.opened, x.rawTkt = t, raw
+			x.opened, x.rawTkt, x.why, x.ended = t, raw, why, ended
 			x.ticket = &x.opened
 		}
 		if !over {
@@ -178,14 +179,15 @@ func (x *exchange) readTicket() {
 	}
 }
 
-// overFor reports whether the stay of a ticket has ended or its line was reset.
-func (x *exchange) overFor(t token.Ticket) bool {
+// overFor reports whether the stay of a ticket has ended and why, and whether its line
+// was reset.
+func (x *exchange) overFor(t *token.Ticket) (why queue.Why, ended, void bool) {
 	if x.room.off() {
-		return false // there is no line to tell
+		return "", false, false // there is no line to tell
 	}
-	_, ended := x.room.Line.Ended(t.Visitor, t.Place)
+	why, ended = x.room.Line.Ended(t.Visitor, t.Place)
 	known, ok := x.room.Line.Room()
-	return ended || ok && t.Generation < known.Generation
+	return why, ended, ok && t.Generation < known.Generation
 }
 
 // highest is the highest place that this request proves: no newcomer may get a

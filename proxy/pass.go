@@ -196,25 +196,21 @@ func (x *exchange) bestPass() (held, worth) {
 			x.record.rejected = rejection(err)
 			continue
 		}
-		if why, ended := x.room.Line.Ended(p.Visitor, p.Place); ended && why == queue.Consumed {
-			x.used = p.Visitor
+		if why, ended := x.room.Line.Ended(p.Visitor, p.Place); ended {
+			x.record.rejected = RejectedEnded
+			if why == queue.Consumed {
+				x.used = p.Visitor
+			}
+			continue
 		}
-		switch v := x.g.valueOf(x.room, p); {
+		switch v := x.g.valueUnended(x.room, p); {
 		case v > value:
 			best, value = held{raw: raw, pass: p}, v
 		case v == worthless:
-			x.record.rejected = x.overBy(p)
+			x.record.rejected = RejectedReset
 		}
 	}
 	return best, value
-}
-
-// overBy is why a well signed pass is worth nothing.
-func (x *exchange) overBy(p token.Pass) Rejection {
-	if _, ended := x.room.Line.Ended(p.Visitor, p.Place); ended {
-		return RejectedEnded
-	}
-	return RejectedReset
 }
 
 // overByPass tells how the stay ended that a pass of this request belongs to;
@@ -254,6 +250,11 @@ func (g *Gate) valueOf(rm *room, p token.Pass) worth {
 	if _, ended := rm.Line.Ended(p.Visitor, p.Place); ended {
 		return worthless
 	}
+	return g.valueUnended(rm, p)
+}
+
+// valueUnended judges a well signed pass whose stay is not known to have ended.
+func (g *Gate) valueUnended(rm *room, p token.Pass) worth {
 	if known, ok := rm.Line.Room(); ok && p.Generation < known.Generation {
 		return worthless
 	}

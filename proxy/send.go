@@ -25,6 +25,9 @@ const (
 	// answerTime bounds how long a client takes to read an answer of ours. A page has
 	// 30 KB, of which the kernel holds the most.
 	answerTime = 30 * time.Second
+	// shortAnswer is up to which length the server counts an answer by itself, which is
+	// sent when its handler returns: a header less to set, to copy and to parse.
+	shortAnswer = 1 << 10
 )
 
 // json answers with v.
@@ -42,10 +45,15 @@ func (x *exchange) json(status int, contentType string, v any) {
 func (x *exchange) send(status int, contentType string, body []byte) {
 	h := x.ownAnswer()
 	x.lines.set(h, "Content-Type", contentType)
-	if body != nil {
+	unread := x.bodyUnread()
+	if body != nil && (unread || len(body) > shortAnswer) {
 		x.lines.set(h, "Content-Length", strconv.Itoa(len(body)))
 	}
-	x.sendAfterBody(func() { x.deliver(status, body) })
+	if unread {
+		x.sendAfterBody(func() { x.deliver(status, body) })
+		return
+	}
+	x.deliver(status, body)
 }
 
 // deliver writes an answer of ours and gives up on a client that does not read it,
@@ -68,16 +76,22 @@ func (x *exchange) ownAnswer() http.Header {
 	return h
 }
 
+// bodyUnread reports whether the client may still be sending, in a way that keeps it
+// from reading an answer.
+func (x *exchange) bodyUnread() bool {
+	return x.r.ProtoMajor == 1 && x.r.Body != nil && x.r.Body != http.NoBody && !x.bodyRead
+}
+
 // sendAfterBody sends an answer of ours so that the client reads it whatever it
 // is sending itself. A short body is read first; for a long one, or one that
 // does not come, the connection ends with the answer. Nobody who asks before
 // sending a body (Expect: 100-continue) is told to send it.
 func (x *exchange) sendAfterBody(send func()) {
-	body := x.r.Body
-	if x.r.ProtoMajor != 1 || body == nil || body == http.NoBody || x.bodyRead {
+	if !x.bodyUnread() {
 		send()
 		return
 	}
+	body := x.r.Body
 	control := http.NewResponseController(x.w)
 	if expectsContinue(x.r) {
 		x.w.Header().Set("Connection", "close")

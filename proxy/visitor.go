@@ -145,7 +145,8 @@ func (x *exchange) told(st queue.Standing, err error) (d statusDoc, ok bool) {
 // answerStatus answers with d and keeps it for those who ask so fast that they may
 // soon be told to wait.
 func (x *exchange) answerStatus(d statusDoc) {
-	if who, counted := x.asking(); counted && x.hurried {
+	if x.hurried {
+		who, _ := x.asking()
 		x.room.polls.remember(who, d)
 	}
 	x.document(http.StatusOK, d)
