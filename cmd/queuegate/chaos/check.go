@@ -192,10 +192,12 @@ func CheckLosses(room string, had crowd.Tally, slots int64, faults []Fault) (fou
 			}
 		}
 	}
-	for by, most := range map[string]int{"by the tokens given out": had.MostByTokens, "by what reached the shop": had.MostByUse} {
+	judge := func(most int, by, which string) {
 		if int64(most) > allowed {
-			found = append(found, crowd.Finding{Promise: AllTold, Story: fmt.Sprintf("%d passes of %s alive at once %s over all the run, %d allowed", most, room, by, allowed)})
+			found = append(found, crowd.Finding{Promise: AllTold, Story: fmt.Sprintf("%d passes of %s alive at once %s over all the run, %d allowed%s", most, room, by, allowed, which)})
 		}
 	}
+	judge(had.MostByTokens, "by the tokens given out", had.ByTokens)
+	judge(had.MostByUse, "by what reached the shop", had.ByUse)
 	return found
 }

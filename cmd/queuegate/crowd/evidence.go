@@ -202,11 +202,12 @@ func (e *Evidence) Audit() (found []Finding) {
 type Tally struct {
 	People, Answers, Silence int // requests with and without an answer
 	Admissions               int
-	MostByTokens, MostByUse  int // admissions held at once
-	BusiestMinute            int // admissions in 60 s of room time
-	InOrder                  int // stays that were admitted no earlier than any with an earlier place
-	Watched                  int // admissions at which somebody else was certainly here and waiting
-	MostAtJoin               int // admissions of clients that brought nothing back, held at once
+	MostByTokens, MostByUse  int    // admissions held at once
+	ByTokens, ByUse          string // which those are, a line each
+	BusiestMinute            int    // admissions in 60 s of room time
+	InOrder                  int    // stays that were admitted no earlier than any with an earlier place
+	Watched                  int    // admissions at which somebody else was certainly here and waiting
+	MostAtJoin               int    // admissions of clients that brought nothing back, held at once
 }
 
 // Tally counts.
@@ -215,8 +216,11 @@ func (e *Evidence) Tally() Tally {
 	_, inOrder, watched := e.checkOrder(all)
 	t := Tally{
 		People: len(e.People), Admissions: len(all), InOrder: inOrder, Watched: watched, BusiestMinute: busiestMinute(all),
-		MostByTokens: len(crowded(e.liveByTokens(all))), MostByUse: len(crowded(e.liveByUse(all))), MostAtJoin: len(crowded(e.unproven(all))),
+		MostAtJoin: len(crowded(e.unproven(all))),
 	}
+	byTokens, byUse := crowded(e.liveByTokens(all)), crowded(e.liveByUse(all))
+	t.MostByTokens, t.ByTokens = len(byTokens), told(byTokens, "")
+	t.MostByUse, t.ByUse = len(byUse), told(byUse, "")
 	for _, p := range e.People {
 		for _, h := range p.Heard {
 			if h.Code == 0 {
