@@ -208,6 +208,39 @@ func TestAGateThatRemembersSeesThatTheRoomIsNew(t *testing.T) {
 	})
 }
 
+// Room time stands while Redis is away, so that an outage takes nothing from anybody,
+// however long it was: no place is dropped and no pass runs out meanwhile. That holds
+// also when Redis comes back empty, and until everybody was heard from again.
+func TestARedisThatComesBackEmptyAfterALongOutageTakesNothing(t *testing.T) {
+	onEach(t, func(t *testing.T, rdb *redis.Client) {
+		three := func(o *queue.Options) { o.Limits.Slots = 3 }
+		before := newLine(t, rdb, three)
+		enter(t, before, 1, 1) // somebody is in the room, so that it does not catch up with TIME
+		behind := now(t, before) - (40 * time.Minute).Milliseconds()
+		require.NoError(t, rdb.HSet(t.Context(), before.Keys()[0], "now", behind).Err())
+		gates := []*queue.Line{newLine(t, rdb, three), newLine(t, rdb, three)}
+		inside := enter(t, gates[0], 10, 2)
+		waiting := touch(t, gates[1], join(t, gates[1], 20))
+		turn(t, gates...)
+		late := func() time.Duration { return time.Duration(now(t, gates[0])-behind) * time.Millisecond }
+		require.Less(t, late(), 20*time.Minute, "the room was taken for empty")
+
+		require.NoError(t, rdb.FlushAll(t.Context()).Err())
+		turn(t, gates...)
+		for _, s := range inside {
+			require.Equal(t, s.Lease.Admission, claimOrRenew(t, gates[1], s).Lease.Admission)
+		}
+		back := touch(t, gates[0], waiting)
+		require.Equal(t, queue.Waiting, back.State)
+		require.Equal(t, waiting.Place, back.Place)
+		require.Less(t, late(), 20*time.Minute, "room time leapt")
+
+		require.NoError(t, rdb.FlushAll(t.Context()).Err())
+		require.NoError(t, gates[0].Configure(t.Context())) // nobody is in the room at the next call
+		require.Equal(t, queue.Waiting, touch(t, gates[1], back).State)
+	})
+}
+
 func TestAGateThatWasCutOffForLongIsNoLoss(t *testing.T) {
 	onEach(t, func(t *testing.T, rdb *redis.Client) {
 		away, alive := newLine(t, rdb, nil), newLine(t, rdb, nil)

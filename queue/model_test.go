@@ -151,9 +151,11 @@ func (m *modelRoom) begin(g *modelGate, moved, clock int64, shown proof) {
 	m.exists, m.clock = true, clock
 	left := len(m.waiting)+len(m.fresh)+len(m.away)+len(m.leases) > 0
 	switch {
+	case !known && g.now > 0:
+		m.now = g.now
 	case !known:
 		m.now = clock
-	case left:
+	case left || m.healing():
 		m.now += moved
 	default:
 		m.now = max(m.now, clock)

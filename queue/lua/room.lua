@@ -149,13 +149,16 @@ local left = waiting_n + fresh_n + away_n + slots_n
 -- Room time is the only clock. It moves by what TIME moved since the last call,
 -- at least 0 and at most 1 s, so a frozen Redis or a clock step of an hour takes
 -- nothing from anybody; in an empty room it catches up; it is never below what
--- the caller carries.
+-- the caller carries. A room whose history was lost goes on from what the caller
+-- remembers, and is not taken for empty while it heals: if it went on from TIME, the
+-- passes and places of before an outage would be over after a Redis that comes back
+-- empty, and not after one that comes back whole.
 local time = redis.call('TIME')
 local clock = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
 local now = number(1, nil)
 if not known then
-  now = clock
-elseif left > 0 then
+  now = call.now > 0 and call.now or clock
+elseif left > 0 or number(15, 0) > now then
   now = now + math.min(1000, math.max(0, clock - number(2, clock)))
 else
   now = math.max(now, clock)
