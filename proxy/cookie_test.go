@@ -135,6 +135,34 @@ func TestBeforeTheFirstAnswerOfRedisTheWallClockJudges(t *testing.T) {
 	require.Equal(t, 429, b.call("GET", "/order", "", "X-Entry-Token: "+old).StatusCode)
 }
 
+// A gate whose clock is behind, and that has never heard of the room's time, learns from
+// the tickets of people in line how late it is at least: an old pass that its holder still
+// has opens nothing there, and costs them no place.
+func TestBeforeTheFirstAnswerOfRedisTicketsShowWhichPassesAreOver(t *testing.T) {
+	b := newBench(t)
+	b.line.change(func() { b.line.mute = true })
+	b.line.lose()
+	pass := "X-Entry-Token: " + b.pass() // by the clock of this gate it is good for a minute
+	over := b.line.now.Add(time.Minute)
+	require.Equal(t, 200, b.call("GET", "/order", "", pass).StatusCode)
+	shown := func(seen time.Time) string {
+		k := ticketOf(newVisitor(), 9)
+		k.Seen = seen.UnixMilli()
+		return "X-Queue-Ticket: " + b.tickets.Seal("sale", k)
+	}
+	b.call("GET", "/_queue/sale/status", "", shown(over.Add(-time.Millisecond)))
+	require.Equal(t, 200, b.call("GET", "/order", "", pass).StatusCode, "it was good at that time")
+	require.Equal(t, "waiting", b.call("GET", "/_queue/sale/status", "", shown(over), pass).doc(t)["status"])
+	before := len(b.shop.requests())
+	require.Equal(t, 429, b.call("GET", "/order", "", pass).StatusCode)
+	b.call("GET", "/_queue/sale/status", "", shown(over.Add(-time.Hour)))
+	require.NotEqual(t, 200, b.call("GET", "/order", "", pass).StatusCode, "time does not go back")
+	require.Len(t, b.shop.requests(), before)
+	b.line.change(func() { b.line.mute = false })
+	b.line.heal()
+	require.Equal(t, 200, b.call("GET", "/order", "", pass).StatusCode, "Redis knows better")
+}
+
 func TestReadyPassThatLapsedFallsBackToItsPlaceByTheTicketThatCameWithIt(t *testing.T) {
 	b := newBench(t)
 	first := b.navigate("/order")

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/queuegate/queuegate/proxy/clientip"
@@ -55,8 +56,20 @@ type room struct {
 	inFlight *inFlight
 	shop     *shop
 	shadow   *shadow // nil in a room that diverts people
+	// reached is the latest room time that a ticket has shown, kept while the line has
+	// not told any: see learn.
+	reached atomic.Int64
 	// strayHost is done when a host was asked for that Cookie.Domain does not cover.
 	strayHost sync.Once
+}
+
+// learn keeps the room time that a ticket shows. A gate that was started while Redis is
+// away knows the time by its own clock alone until Redis has answered it once, and may
+// take a pass that is long over for a good one.
+func (r *room) learn(seen int64) {
+	for last := r.reached.Load(); seen > last && !r.reached.CompareAndSwap(last, seen); {
+		last = r.reached.Load()
+	}
 }
 
 // settings are the values of the room in force.

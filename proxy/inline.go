@@ -180,13 +180,16 @@ func (x *exchange) readTicket() {
 }
 
 // overFor reports whether the stay of a ticket has ended and why, and whether its line
-// was reset.
+// was reset. Where the line knows nothing yet, it is the ticket that tells.
 func (x *exchange) overFor(t *token.Ticket) (why queue.Why, ended, void bool) {
 	if x.room.off() {
 		return "", false, false // there is no line to tell
 	}
 	why, ended = x.room.Line.Ended(t.Visitor, t.Place)
 	known, ok := x.room.Line.Room()
+	if !ok {
+		x.room.learn(t.Seen)
+	}
 	return why, ended, ok && t.Generation < known.Generation
 }
 

@@ -258,7 +258,7 @@ func (g *Gate) valueUnended(rm *room, p token.Pass) worth {
 	if known, ok := rm.Line.Room(); ok && p.Generation < known.Generation {
 		return worthless
 	}
-	over := !p.Expires.After(g.now())
+	over := !p.Expires.After(g.now()) || p.End <= rm.reached.Load()
 	if now, ok := rm.Line.Now(); ok {
 		over = p.End <= now
 	}

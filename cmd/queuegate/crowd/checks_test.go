@@ -192,6 +192,24 @@ func TestAGateThatIsAstrayIsForgivenThatMuch(t *testing.T) {
 	}
 }
 
+// What such a gate lets through says nothing about slots: the same slot was given on long
+// before, as it had to be.
+func TestWhatAGateLetsThroughThatIsAstrayTakesNoSlot(t *testing.T) {
+	t.Parallel()
+	for astray, broken := range map[time.Duration]bool{0: true, time.Minute: false} {
+		e := honestRun()
+		p := e.People[0]
+		p.Heard = append(p.Heard, Heard{
+			Kind: Asset, Gate: 1, Sent: sec(8.6), Got: sec(8.7), Code: 200, Ahead: -1, Inside: true, With: p.Heard[len(p.Heard)-1].Passes[0],
+		})
+		e.Log = append(e.Log, Visit{Sent: sec(8.6), Begin: sec(8.61), End: sec(8.7), Method: "GET", Path: "/r/step", Person: 1, Visitor: "A", Admission: "A.0"})
+		e.Astray = func(gate int, _ At) time.Duration { return time.Duration(gate) * astray }
+		found := slices.ContainsFunc(e.Audit(), func(f Finding) bool { return f.Promise == Capacity })
+		require.Equal(t, broken, found, "%s", astray)
+		require.Equal(t, broken, e.Tally().MostByUse > 1)
+	}
+}
+
 // turnPlace moves the passes of a person to another place.
 func turnPlace(p *History, place int64) {
 	for _, h := range p.Heard {

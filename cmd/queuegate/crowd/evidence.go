@@ -128,8 +128,9 @@ func (e *Evidence) admissions() []*admission {
 			}
 		}
 	}
+	astray := e.astray()
 	for _, v := range e.visits() {
-		if v.Admission == "" {
+		if v.Admission == "" || astray[request{v.Person, v.Sent}] {
 			continue
 		}
 		a := found[v.Admission]
@@ -146,6 +147,29 @@ func (e *Evidence) admissions() []*admission {
 	return slices.SortedFunc(maps.Values(found), func(x, y *admission) int {
 		return cmp.Or(cmp.Compare(x.granted, y.granted), cmp.Compare(x.known, y.known))
 	})
+}
+
+// request is one request of a person, who does one thing at a time.
+type request struct {
+	person int
+	sent   At
+}
+
+// astray are the requests that went to a gate which took the time of the room to be
+// earlier than it was: that such a gate lets somebody through says nothing about slots.
+func (e *Evidence) astray() map[request]bool {
+	if e.Astray == nil {
+		return nil
+	}
+	found := map[request]bool{}
+	for _, p := range e.People {
+		for _, h := range p.Heard {
+			if e.Astray(h.Gate, h.Sent) > 0 {
+				found[request{p.Person, h.Sent}] = true
+			}
+		}
+	}
+	return found
 }
 
 // given notes when a holder began to give a pass back, by a release, by leaving or
