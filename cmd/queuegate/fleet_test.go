@@ -24,6 +24,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 
 	"github.com/queuegate/queuegate/queue/queuetest"
 	"github.com/queuegate/queuegate/token"
@@ -43,6 +44,8 @@ const (
 	installation = "queuegate/qg" // of the defaults: issuer and key prefix
 )
 
+// Whatever a test starts has ended with it: no goroutine of a client, a shop, a relay or
+// of the program's own outlives it.
 func TestMain(m *testing.M) {
 	if addr := os.Getenv(shopAddress); addr != "" {
 		if err := keepShop(addr, os.Getenv(shopJournal)); err != nil {
@@ -51,11 +54,12 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
-	code := m.Run()
-	if dir := built.Load(); dir != nil {
-		_ = os.RemoveAll(*dir)
-	}
-	os.Exit(code)
+	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+		if dir := built.Load(); dir != nil {
+			_ = os.RemoveAll(*dir)
+		}
+		os.Exit(code)
+	}))
 }
 
 // built is the folder with the program, when it was built.
