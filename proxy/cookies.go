@@ -110,9 +110,10 @@ func (b *baker) secure(proto string) bool {
 func (b *baker) bake(kind, value string, maxAge time.Duration, at site) *http.Cookie {
 	secure := b.secure(at.proto)
 	domain, _ := b.cookie.domainAt(at.host)
-	name := kind + b.room
+	names := b.names(kind)
+	name := names[1]
 	if secure && domain == "" {
-		name = hostPrefix + name
+		name = names[0]
 	}
 	return &http.Cookie{
 		Name: name, Value: value, Path: "/", Domain: domain,

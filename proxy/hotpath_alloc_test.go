@@ -28,6 +28,7 @@ func TestHotPathsAllocateNoMoreThanTheyDid(t *testing.T) {
 	}{
 		{"a poll by header", func(t *testing.T) hot { return hotPoll(t, "header") }, 8},
 		{"a poll by cookie", func(t *testing.T) hot { return hotPoll(t, "cookie") }, 8},
+		{"a join", func(t *testing.T) hot { return hotJoin(t) }, 18},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			h := c.hot(t)

@@ -24,6 +24,7 @@ func (w *blankWriter) Header() http.Header            { return w.header }
 func (w *blankWriter) Write(b []byte) (int, error)    { return len(b), nil }
 func (w *blankWriter) WriteHeader(int)                {}
 func (*blankWriter) SetWriteDeadline(time.Time) error { return nil }
+func (*blankWriter) SetReadDeadline(time.Time) error  { return nil }
 
 // hot is one request that comes again and again, as the crowd or the admitted send it.
 type hot struct {
@@ -65,6 +66,25 @@ func hotPoll(t testing.TB, by string) hot {
 	h.serve()
 	require.Empty(t, h.writer.header["Set-Cookie"], "the ticket is the one last handed out")
 	return h
+}
+
+// hotJoin is somebody new who joins.
+func hotJoin(t testing.TB) hot {
+	b, _ := newDeepBench(t, func(o *proxy.Options) { o.Log = nil })
+	r := httptest.NewRequest(http.MethodPost, "/_queue/sale/join", nil)
+	h := hot{handler: b.gate, request: r, writer: &blankWriter{header: http.Header{}}}
+	h.serve()
+	require.NotEmpty(t, h.writer.header["Set-Cookie"])
+	return h
+}
+
+// BenchmarkJoin is what a place costs beside the line and net/http's part.
+func BenchmarkJoin(b *testing.B) {
+	h := hotJoin(b)
+	b.ReportAllocs()
+	for b.Loop() {
+		h.serve()
+	}
 }
 
 // BenchmarkPoll is what the crowd costs: the handler alone, without net/http's part.

@@ -53,6 +53,10 @@ func (x *exchange) readJoin() (back string, refusal *problem) {
 			return refuse(http.StatusBadRequest, "Idempotency-Key must be one value of 16 to 64 visible characters.")
 		}
 	}
+	if x.r.Body == http.NoBody { // as most send it; else two deadlines and a buffer for nothing
+		x.bodyRead = true
+		return "", nil
+	}
 	if x.r.ContentLength > maxJoinBody {
 		return refuse(http.StatusRequestEntityTooLarge, "The body of a join is at most 16 KiB.")
 	}

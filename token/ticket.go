@@ -117,7 +117,9 @@ func (t *Tickets) Seal(room string, k Ticket) string {
 	if !localTarget(k.Return) {
 		k.Return = ""
 	}
-	b := make([]byte, ticketHead, 128+len(k.Return))
+	s := t.seals.Get().(*seal)
+	defer t.seals.Put(s)
+	b := append(s.text[:0], make([]byte, ticketHead)...) // nothing of it outlives this call
 	b[0] = ticketVersion
 	b = append(b, k.flags())
 	b = append(b, k.Visitor...)
@@ -129,12 +131,13 @@ func (t *Tickets) Seal(room string, k Ticket) string {
 	}
 	b = append(b, k.Return...)
 	body := b[ticketHead:]
-	s := t.seals.Get().(*seal)
-	defer t.seals.Put(s)
 	mac := s.macOf(room, body)
 	copy(b[1:], mac)
 	s.crypt(t.block, mac, body)
-	return base64.RawURLEncoding.EncodeToString(b)
+	whole := len(b)
+	b = base64.RawURLEncoding.AppendEncode(b, b)
+	s.text = b
+	return string(b[whole:])
 }
 
 // Open returns what the ticket raw says when it was sealed for this room with the same
