@@ -289,10 +289,14 @@ func (w *chaosWorld) judge() []string {
 			Slots: room.slots, PerMinute: room.perMinute, Burst: room.burst,
 			ClaimWindow: room.claimWindow, Presence: room.presence, Log: w.ledger.of("/" + room.name),
 			Astray: func(gate int, at chaos.At) time.Duration {
-				if len(w.run.clocks) == 0 || !e.Alone(gate, at) {
+				if len(w.run.clocks) == 0 {
 					return 0
 				}
-				return max(0, -w.run.clocks[gate%len(w.run.clocks)])
+				late := -w.run.clocks[gate%len(w.run.clocks)]
+				if late <= 0 || !e.Alone(gate, at) {
+					return 0
+				}
+				return late
 			},
 		}
 		for _, p := range w.people[room.name] {

@@ -164,7 +164,7 @@ func (e *Evidence) astray() map[request]bool {
 	found := map[request]bool{}
 	for _, p := range e.People {
 		for _, h := range p.Heard {
-			if e.Astray(h.Gate, h.Sent) > 0 {
+			if h.With.Admission != "" && e.Astray(h.Gate, h.Sent) > 0 { // nobody else gets past such a gate
 				found[request{p.Person, h.Sent}] = true
 			}
 		}
