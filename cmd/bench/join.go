@@ -16,10 +16,6 @@ import (
 // for the other side's turns counts as gone.
 const waitingRoom = "total_active_users: 1\n    queue_all: true\n    presence_window: 10m"
 
-// callers is how many join at once in one process: so many leave at once that the
-// gate's calls are full.
-const callers = 256
-
 // measureJoin compares what a place in line costs at the gate with the usual way,
 // over HTTP and without.
 func (b *bench) measureJoin(ctx context.Context) error {
@@ -43,15 +39,20 @@ func (b *bench) measureJoin(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	shots, err := b.alternate(ctx, []side{
-		{name: "gate", load: load{url: g.url, method: http.MethodPost, path: joinPath}, meter: ours.cpu},
-		{name: "four commands", load: load{url: p.url, method: http.MethodPost, path: "/join"}, meter: theirs.cpu},
-	})
-	if err != nil {
-		return err
+	for _, at := range []struct {
+		once        int
+		rate, redis rowID
+	}{{throng, joinHTTP, joinRedis}, {connections, joinFew, joinFewRedis}} {
+		shots, err := b.alternate(ctx, []side{
+			{name: "gate", load: load{url: g.url, method: http.MethodPost, path: joinPath, connections: at.once}, meter: ours.cpu},
+			{name: "four commands", load: load{url: p.url, method: http.MethodPost, path: "/join", connections: at.once}, meter: theirs.cpu},
+		})
+		if err != nil {
+			return err
+		}
+		b.noteRate(at.rate, shots[0], shots[1])
+		b.note(at.redis, ratio(shots[0], shots[1], spent), "%.1f and %.1f µs of Redis", 1e6*median(shots[0], spent), 1e6*median(shots[1], spent))
 	}
-	b.noteRate(joinHTTP, shots[0], shots[1])
-	b.note(joinRedis, ratio(shots[0], shots[1], spent), "%.1f and %.1f µs of Redis", 1e6*median(shots[0], spent), 1e6*median(shots[1], spent))
 	return b.measureJoinAlone(ctx, ours, theirs)
 }
 
@@ -99,7 +100,7 @@ func (b *bench) measureJoinAlone(ctx context.Context, ours, theirs *store) error
 func callMany(ctx context.Context, call func(context.Context) error, turn time.Duration) (shot, error) {
 	var all sync.WaitGroup
 	var calls atomic.Int64
-	failed := make([]error, callers)
+	failed := make([]error, throng)
 	began := time.Now()
 	for i := range failed {
 		all.Go(func() {

@@ -81,10 +81,12 @@ const (
 	statusRedis rowID = "status/redis"
 	statusUsual rowID = "status/usual"
 
-	joinHTTP  rowID = "join/http"
-	joinAlone rowID = "join/alone"
-	joinRedis rowID = "join/redis"
-	pageSame  rowID = "page/same"
+	joinHTTP     rowID = "join/http"
+	joinRedis    rowID = "join/redis"
+	joinFew      rowID = "join/few"
+	joinFewRedis rowID = "join/few-redis"
+	joinAlone    rowID = "join/alone"
+	pageSame     rowID = "page/same"
 
 	lineJoin  rowID = "line/join"
 	lineTouch rowID = "line/status"
@@ -113,9 +115,11 @@ func rows() []row {
 		{statusEmpty, "status", "poll from far back in line, against an empty handler of net/http that writes the same bytes: requests/s", least(0.80)},
 		{statusRedis, "status", "… Redis commands a poll", most(0, "")},
 		{statusUsual, "status", "… against the usual three Redis commands a poll: requests/s", least(3.5)},
-		{joinHTTP, "join", "join, against the usual four Redis commands a join: requests/s", least(2.8)},
-		{joinAlone, "join", "… without HTTP, in process: joins/s", least(10)},
+		{joinHTTP, "join", "join, 256 at once, against the usual four Redis commands a join: requests/s", least(2.8)},
 		{joinRedis, "join", "… Redis CPU a join", most(0.167, "")},
+		{joinFew, "join", "… 64 at once: requests/s", bar{}},
+		{joinFewRedis, "join", "… 64 at once: Redis CPU a join", bar{}},
+		{joinAlone, "join", "… 256 at once without HTTP, in process: joins/s", least(10)},
 		{pageSame, "page", "queue page with its join, against a handler that writes the same bytes: requests/s", least(0.5)},
 		{lineJoin, "line", "Redis CPU of joins, 2,000,000 waiting against 10,000", most(1.5, "")},
 		{lineTouch, "line", "… of signs of life", most(1.5, "")},

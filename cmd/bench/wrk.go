@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	_ "embed"
 	"errors"
@@ -19,9 +20,11 @@ import (
 var wrkScript string
 
 const (
-	// connections are open at once; threads send over them.
+	// connections are open at once where nothing else is said; threads send over them.
 	connections = 64
 	threads     = 2
+	// throng is how many ask at once where it is about a crowd that has just come.
+	throng = 256
 )
 
 // errNoAnswer is returned when a turn was over before anything was answered.
@@ -33,6 +36,7 @@ type load struct {
 	headers           string // for all requests, as wrk.lua reads them
 	header, values    string // one that differs, and the file with its values; or empty
 	refusals          bool   // answers of 400 and above are what is wanted
+	connections       int    // open at once; 0 for as many as elsewhere
 }
 
 // shot is what came of one turn.
@@ -48,7 +52,7 @@ type shot struct {
 // fire runs wrk for the length of a turn. An answer of another kind than is wanted
 // is an error: a side that refuses is fast.
 func fire(ctx context.Context, script string, l load, turn time.Duration) (shot, error) {
-	cmd := exec.CommandContext(ctx, "wrk", "-t", strconv.Itoa(threads), "-c", strconv.Itoa(connections), "-d", "60s",
+	cmd := exec.CommandContext(ctx, "wrk", "-t", strconv.Itoa(threads), "-c", strconv.Itoa(cmp.Or(l.connections, connections)), "-d", "60s",
 		"--timeout", "30s", "--latency", "-s", script, l.url, "--", l.method, l.path, l.headers, l.header, l.values)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
 	var out bytes.Buffer
