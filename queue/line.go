@@ -306,17 +306,29 @@ func (l *Line) callHeader(show shown) call {
 }
 
 func (l *Line) sendJoins(ctx context.Context, asked []Arrival) ([]Standing, error) {
-	args := make([]any, len(asked))
+	args := make([]any, 0, len(asked))
+	first := make(map[string]int, len(asked)) // who asks twice in one call is one newcomer
 	var show shown
-	for i, a := range asked {
-		args[i] = a.Visitor
+	for _, a := range asked {
+		if _, again := first[a.Visitor]; !again {
+			first[a.Visitor] = len(args)
+			args = append(args, a.Visitor)
+		}
 		show.highest = max(show.highest, a.Highest)
 	}
 	r, err := l.run(ctx, l.scripts.join, show, args...)
 	if err != nil {
 		return nil, err
 	}
-	return l.standings(r, len(asked))
+	told, err := l.standings(r, len(args))
+	if err != nil || len(args) == len(asked) {
+		return told, err
+	}
+	out := make([]Standing, len(asked))
+	for i, a := range asked {
+		out[i] = told[first[a.Visitor]]
+	}
+	return out, nil
 }
 
 // showTicket adds what a ticket shows.

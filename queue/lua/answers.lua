@@ -15,7 +15,7 @@
 local answers, said = { false }, 1 -- said so many values
 
 local function tell_in_line(state, place, ahead, due)
-  if undrawn(place) then ahead = -1 end
+  if lots and undrawn(place) then ahead = -1 end
   answers[said + 1], answers[said + 2], answers[said + 3], answers[said + 4] = state, place, ahead, due
   said = said + 4
 end

@@ -1,6 +1,6 @@
 -- join.lua: newcomers ask for a place, many in one call.
 -- KEYS    as room.lua
--- ARGV[2…] one visitor each
+-- ARGV[2…] one visitor each, no two the same
 -- returns {header, standing…}, one standing for each visitor in order
 --
 -- Idempotent: who has a place or a pass is told it again, nothing changes.
@@ -26,6 +26,10 @@ local function at_once()
   return not no_more
 end
 
+-- Asked once and not for each newcomer.
+local shut = (room.state == 'closed' or room.state == 'sold_out') and room.state
+local most = call.method == 'reject' and 0 or call.max_waiting > 0 and call.max_waiting or math.huge
+
 -- what is still to be written of newcomers who got a place: the members of fresh,
 -- and until when each one's first sign is awaited
 local places, dues, unwritten_n = {}, {}, 0
@@ -43,6 +47,8 @@ local function new_place(visitor)
   tell_in_line('away', place, ahead, due)
 end
 
+local SHEET = 128 -- newcomers found and written together: mostly all of a call
+
 local function write_places()
   if unwritten_n == 0 then return end
   redis.call('ZADD', FRESH, unpack(places, 1, unwritten_n))
@@ -55,7 +61,7 @@ end
 -- was one, ended as `record` says: no place may be below one of the visitor's that
 -- has ended, also where Redis lost the sequence and its clock went back.
 local function newcomer(visitor, record)
-  if room.state == 'closed' or room.state == 'sold_out' then return tell_refusal(room.state) end
+  if shut then return tell_refusal(shut) end
   local stay = record and read_end(record, 0)
   if stay then room.last = math.max(room.last, stay.place) end
   if not no_more and at_once() then
@@ -65,34 +71,18 @@ local function newcomer(visitor, record)
     add('joined', 1)
     return tell_pass(granted[visitor])
   end
-  if call.method == 'reject' then return tell_refusal('full') end
-  if call.max_waiting > 0 and people() >= call.max_waiting then return tell_refusal('full') end
+  if people() >= most then return tell_refusal('full') end
   new_place(visitor)
 end
 
--- tell_again repeats the standing that begins after so many values.
-local function tell_again(after)
-  local state = answers[after + 1]
-  local width = state == '' and 2 or state == 'ready' and 6 or 4
-  for i = after + 1, after + width do
-    said = said + 1
-    answers[said] = answers[i]
-  end
-end
-
 sweep_fresh(PAGE)
-local told = {} -- where in the answer each visitor's standing begins
-for from = 2, #ARGV, PAGE do
-  local last = math.min(from + PAGE - 1, #ARGV)
+for from = 2, #ARGV, SHEET do
+  local last = math.min(from + SHEET - 1, #ARGV)
   local leases, parts = find(ARGV, from, last)
   local ends = ended_n > 0 and redis.call('HMGET', ENDS, unpack(ARGV, from, last)) or {}
   for i = 1, last - from + 1 do
     local visitor = ARGV[from + i - 1]
-    local before = told[visitor]
-    told[visitor] = before or said
-    if before then -- twice in one call is one newcomer
-      tell_again(before)
-    elseif parts[i] or leases[i] and (hold_on(visitor, lease_of(visitor)) or where(visitor)) then
+    if parts[i] or leases[i] and (hold_on(visitor, lease_of(visitor)) or where(visitor)) then
       tell_standing(visitor)
     else
       newcomer(visitor, ends[i])

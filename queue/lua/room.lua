@@ -52,8 +52,10 @@ local HEALING = 24000  -- how long a room that lost its history waits for what i
 
 local call = cjson.decode(ARGV[1])
 
+local format = string.format
+
 local function int(n)
-  return string.format('%d', n)
+  return format('%d', n)
 end
 
 -- Reading everything once also proves every key's type before the first write:
