@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -99,14 +100,38 @@ const (
 	partsOfPorts = 64
 )
 
-// asked is how many ports this process has been given.
-var asked atomic.Int64
+// part is what this process has of the ports. It is whose listens on the first one.
+type part struct {
+	holder net.Listener
+	first  int
+}
+
+// takePart returns a part that no other process has, for as long as this one lives.
+func takePart(from int) (part, error) {
+	var err error
+	for i := range partsOfPorts {
+		first := firstPort + (from+i)%partsOfPorts*partOfPorts
+		var holder net.Listener
+		if holder, err = net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(first))); err == nil {
+			return part{holder, first}, nil
+		}
+	}
+	return part{}, err
+}
+
+var (
+	ownPart = sync.OnceValues(func() (part, error) { return takePart(os.Getpid()) })
+	// asked is how many ports this process has been given.
+	asked atomic.Int64
+)
 
 // FreePort returns a port of the loopback interface that nobody listens on.
 func FreePort(t testing.TB) string {
 	t.Helper()
+	own, err := ownPart()
+	require.NoError(t, err, "every part of the ports is taken")
 	for range partOfPorts {
-		port := firstPort + os.Getpid()%partsOfPorts*partOfPorts + int(asked.Add(1)%partOfPorts)
+		port := own.first + 1 + int(asked.Add(1)%(partOfPorts-1))
 		listener, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
 		if err != nil {
 			continue
