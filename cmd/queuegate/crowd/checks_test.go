@@ -210,6 +210,25 @@ func TestWhatAGateLetsThroughThatIsAstrayTakesNoSlot(t *testing.T) {
 	}
 }
 
+// Somebody in line whose turn comes with an order that the shop takes is admitted, orders
+// and is done in one request; the next stay is another one.
+func TestAnOrderEndsAStayWithoutAPassThatIsSeen(t *testing.T) {
+	t.Parallel()
+	for kind, broken := range map[Kind][]string{Order: nil, Poll: {OneVisitor, OnePlace}} {
+		e := honestRun()
+		waits := e.People[1].Heard[0]
+		h := waits
+		h.Kind, h.Status, h.Visitor, h.Place, h.Inside = kind, "", "", 0, kind == Order
+		after := waits
+		after.Visitor, after.Place = "C", 300
+		var found []string
+		for _, f := range onePerson(&History{Heard: []Heard{waits, h, after}}, map[string]*History{}, map[string]string{}) {
+			found = append(found, f.Promise)
+		}
+		require.Equal(t, broken, found, "%v", kind)
+	}
+}
+
 // turnPlace moves the passes of a person to another place.
 func turnPlace(p *History, place int64) {
 	for _, h := range p.Heard {

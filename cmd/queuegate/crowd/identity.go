@@ -61,8 +61,9 @@ func onePerson(p *History, owner map[string]*History, holder map[string]string) 
 		if now != 0 && now != place {
 			place, over = now, false
 		}
-		// A stay may be over once there was a pass, or its holder was told so.
-		over, stay = over || len(h.Passes) > 0 || ended[h.Status], h.Stay
+		// A stay may be over once there was a pass, or its holder was told so. Whose turn
+		// an order brings gets no pass to see: it is used up with the answer of the shop.
+		over, stay = over || len(h.Passes) > 0 || ended[h.Status] || h.Kind == Order && h.Inside, h.Stay
 		for _, s := range h.Passes {
 			if known := holder[s.Admission]; known != "" && known != s.Visitor {
 				found = append(found, Finding{OneHolder, fmt.Sprintf("admission %s was given to %s and %s\n  %s", s.Admission, known, s.Visitor, p.upTo(i, 4))})
