@@ -99,6 +99,6 @@ func (g *gate) abort(pass string, hand, i int) error {
 func (g *gate) goroutines(t *testing.T) int {
 	t.Helper()
 	require.NoError(t, g.cmd.Process.Signal(syscall.SIGQUIT))
-	<-g.ended
+	g.exit(t)
 	return strings.Count(g.stderr.String(), "\ngoroutine ")
 }

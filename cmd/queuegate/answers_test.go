@@ -144,7 +144,7 @@ func TestShopThatIsAwayIsToldApartFromOneThatIsLate(t *testing.T) {
 	t.Parallel()
 	address := freeAddress(t) // nobody listens there yet
 	g := startGate(t, writeConfig(t, plan{
-		rooms: room("total_active_users: 5, max_in_flight: 50"), upstream: ", response_timeout: 300ms, max_request: 700ms",
+		rooms: room("total_active_users: 5, max_in_flight: 50"), upstream: ", response_timeout: 5s, max_request: 6s",
 	}, "http://"+address, ""))
 	g.waitReady(t)
 	// The record is written when the answer is out.

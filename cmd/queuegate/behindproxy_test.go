@@ -14,6 +14,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -58,7 +59,7 @@ func startBehind(t testing.TB, start func(t testing.TB, front, public, admin str
 	require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
 	for _, host := range []string{"127.0.0.1", "127.0.0.2"} {
 		g := startGate(t, file, "QUEUEGATE_LISTEN="+host+":"+public, "QUEUEGATE_ADMIN_LISTEN="+host+":"+admin, "QUEUEGATE_UPSTREAM_URL="+b.shop.URL,
-			"QUEUEGATE_REDIS_URL="+redis.URL, "QUEUEGATE_REDIS_TIMEOUT=5s", "QUEUEGATE_TOKEN_SECRET="+signingSecret, "QUEUEGATE_SHUTDOWN_DRAIN_DELAY=3s")
+			"QUEUEGATE_REDIS_URL="+redis.URL, "QUEUEGATE_REDIS_TIMEOUT=5s", "QUEUEGATE_TOKEN_SECRET="+signingSecret, "QUEUEGATE_SHUTDOWN_DRAIN_DELAY=8s")
 		g.waitReady(t)
 		b.gates = append(b.gates, g)
 	}
@@ -149,7 +150,7 @@ func journeyBehind(t *testing.T, b *behind) {
 		select {
 		case <-stopped.ended:
 			ended = true
-		default:
+		case <-time.After(glance):
 		}
 		a := mustSend(t, visitor, request{method: "GET", url: b.front + "/about"})
 		require.Equal(t, http.StatusOK, a.code, "%s", a.body)
@@ -171,6 +172,7 @@ func streamsArrive(t *testing.T, b *behind, pass string) {
 		conn, err := tls.Dial("tcp", strings.TrimPrefix(b.front, "https://"), &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"http/1.1"}}) //nolint:gosec // its own
 		require.NoError(t, err)
 		t.Cleanup(func() { _ = conn.Close() })
+		require.NoError(t, conn.SetDeadline(time.Now().Add(patience)))
 		_, err = fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: %s\r\nX-Entry-Token: %s\r\n%s\r\n", path, strings.TrimPrefix(b.front, "https://"), pass, head)
 		require.NoError(t, err)
 		r := bufio.NewReader(conn)

@@ -459,11 +459,8 @@ func newFront(t *testing.T, g *gate) *front {
 		}
 		proxy.ServeHTTP(&measured{ResponseWriter: w, front: f, request: r, noCookies: noCookies}, r)
 	}))
-	t.Cleanup(func() {
-		close(f.free)
-		f.CloseClientConnections()
-		f.Close()
-	})
+	endWith(t, f.Server)
+	t.Cleanup(func() { close(f.free) })
 	return f
 }
 

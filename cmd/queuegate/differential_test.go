@@ -61,7 +61,7 @@ var readers = map[string]func(t *testing.T, reached *atomic.Int64) string{
 
 func serveShop(t *testing.T, h http.Handler) string {
 	s := httptest.NewServer(h)
-	t.Cleanup(s.Close)
+	endWith(t, s)
 	return s.URL
 }
 

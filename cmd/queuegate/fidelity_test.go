@@ -290,7 +290,7 @@ func TestGigabytesPassThroughWithoutBeingKept(t *testing.T) {
 		sum, err := count(r.Body)
 		fmt.Fprint(w, sum, " ", err)
 	}))
-	t.Cleanup(shop.Close)
+	endWith(t, shop)
 	g := startGate(t, writeConfig(t, plan{rooms: room("total_active_users: 9")}, shop.URL, ""))
 	client := newClient(t)
 	mustSend(t, client, request{method: "POST", url: g.url + "/x", body: "warm"})
@@ -322,7 +322,7 @@ func TestGigabytesPassThroughWithoutBeingKept(t *testing.T) {
 // quiet until a request of the same age was broken off by each timeout.
 func TestStreamsOutliveEveryTimeoutOfTheShop(t *testing.T) {
 	t.Parallel()
-	next := make(chan struct{})
+	next := make(chan struct{}, 3)
 	shop := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		control := http.NewResponseController(w)
 		switch r.URL.Path {
@@ -337,7 +337,11 @@ func TestStreamsOutliveEveryTimeoutOfTheShop(t *testing.T) {
 			for i := range 3 {
 				fmt.Fprintf(w, "data: %d\n\n", i)
 				_ = control.Flush()
-				<-next
+				select {
+				case <-next:
+				case <-r.Context().Done():
+					return
+				}
 			}
 		default:
 			conn, rw, err := control.Hijack()
@@ -349,12 +353,9 @@ func TestStreamsOutliveEveryTimeoutOfTheShop(t *testing.T) {
 			_, _ = io.Copy(conn, rw)
 		}
 	}))
-	t.Cleanup(func() {
-		shop.CloseClientConnections()
-		shop.Close()
-	})
+	endWith(t, shop)
 	g := startGate(t, writeConfig(t, plan{
-		rooms: room("total_active_users: 9"), upstream: ", dial_timeout: 300ms, response_timeout: 400ms, max_request: 600ms",
+		rooms: room("total_active_users: 9"), upstream: ", dial_timeout: 5s, response_timeout: 5s, max_request: 6s",
 	}, shop.URL, ""))
 	address := strings.TrimPrefix(g.url, "http://")
 
@@ -393,9 +394,14 @@ func TestStreamsOutliveEveryTimeoutOfTheShop(t *testing.T) {
 	}
 	event("data: 0\n") // before the shop is told to write the next
 
-	require.Equal(t, http.StatusGatewayTimeout, mustSend(t, newClient(t), request{method: "GET", url: g.url + "/slow"}).code)
-	_, err = send(newClient(t), request{method: "GET", url: g.url + "/slow-body"})
-	require.Error(t, err, "broken off by max_request, and seen to be")
+	client := newClient(t)
+	broken := make(chan error, 1)
+	go func() {
+		_, err := send(client, request{method: "GET", url: g.url + "/slow-body"})
+		broken <- err
+	}()
+	require.Equal(t, http.StatusGatewayTimeout, mustSend(t, client, request{method: "GET", url: g.url + "/slow"}).code)
+	require.Error(t, soon(t, broken, "the end of the body"), "broken off by max_request, and seen to be")
 
 	echo("\x81\x05after")
 	next <- struct{}{}

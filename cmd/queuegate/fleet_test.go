@@ -16,6 +16,8 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime/debug"
+	"runtime/pprof"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -300,6 +302,46 @@ func eventually(t testing.TB, what string, condition func() bool) {
 	require.Eventually(t, condition, patience, glance, what)
 }
 
+// soon receives what must come: nothing that fails to come about holds up more than
+// its own test.
+func soon[T any](t testing.TB, c <-chan T, what string) T {
+	t.Helper()
+	var v T
+	select {
+	case v = <-c:
+	case <-time.After(2 * patience): // longer than a client waits, whose error says more
+		require.FailNow(t, "it does not come about", what)
+	}
+	return v
+}
+
+// endWith ends a server with the test. A handler that does not return fails its own
+// test, by the place where it hangs, and does not hold up the whole program.
+func endWith(t testing.TB, s *httptest.Server) {
+	t.Cleanup(func() {
+		s.CloseClientConnections()
+		closed := make(chan struct{})
+		go func() {
+			s.Close()
+			close(closed)
+		}()
+		select {
+		case <-closed:
+		case <-time.After(patience):
+			t.Errorf("handlers of %s hang:\n%s", s.URL, strings.Join(handlers(), "\n\n"))
+		}
+	})
+}
+
+// handlers are the stacks of all that serves a request.
+func handlers() []string {
+	var all bytes.Buffer
+	_ = pprof.Lookup("goroutine").WriteTo(&all, 2)
+	return slices.DeleteFunc(strings.Split(all.String(), "\n\n"), func(stack string) bool {
+		return !strings.Contains(stack, "ServeHTTP(")
+	})
+}
+
 // recordingShop is the shop behind the gate: it notes what reaches it and
 // answers as it is told.
 type recordingShop struct {
@@ -328,11 +370,8 @@ func newRecordingShop(t testing.TB) *recordingShop {
 		}
 		answer(w, r)
 	}))
-	t.Cleanup(func() {
-		close(s.free)
-		s.CloseClientConnections()
-		s.Close()
-	})
+	endWith(t, s.Server)
+	t.Cleanup(func() { close(s.free) })
 	return s
 }
 
@@ -353,8 +392,13 @@ func (s *recordingShop) behave(h http.HandlerFunc) {
 }
 
 // hang does not answer before the request or the test ends.
-func (s *recordingShop) hang(_ http.ResponseWriter, r *http.Request) {
+func (s *recordingShop) hang(_ http.ResponseWriter, r *http.Request) { s.hold(r, nil) }
+
+// hold holds an answer back until there is something in c, or until the request or the
+// test ends.
+func (s *recordingShop) hold(r *http.Request, c <-chan struct{}) {
 	select {
+	case <-c:
 	case <-r.Context().Done():
 	case <-s.free:
 	}

@@ -59,7 +59,7 @@ func listenAs(t testing.TB, address string, h http.HandlerFunc) {
 	require.NoError(t, s.Listener.Close())
 	s.Listener = listener
 	s.Start()
-	t.Cleanup(s.Close)
+	endWith(t, s)
 }
 
 // ask sends a question and reads the answer.

@@ -272,10 +272,7 @@ func newH2Shop(t *testing.T) *h2Shop {
 		server.Config.Protocols.SetHTTP2(true)
 		server.Config.Protocols.SetUnencryptedHTTP2(true)
 		begin(server)
-		t.Cleanup(func() {
-			server.CloseClientConnections()
-			server.Close()
-		})
+		endWith(t, server)
 		return server
 	}
 	s.plain = start((*httptest.Server).Start).URL

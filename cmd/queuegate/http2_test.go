@@ -8,7 +8,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -371,7 +371,11 @@ func TestEventsOverHTTP2AreNotHeldBack(t *testing.T) {
 					w.Header().Set("Content-Length", "180")
 				}
 				for range 20 {
-					written <- time.Now()
+					select {
+					case written <- time.Now():
+					case <-r.Context().Done():
+						return
+					}
 					_, _ = io.WriteString(w, "data: 1\n\n")
 					_ = http.NewResponseController(w).Flush()
 					select {
@@ -384,7 +388,7 @@ func TestEventsOverHTTP2AreNotHeldBack(t *testing.T) {
 			c := dialH2(t, front.gate.url)
 			id, quickest := c.begin(true, to("GET", "/events")...), time.Hour
 			for i := range 20 {
-				at := <-written
+				at := soon(t, written, "the request, at the shop")
 				c.await("an event", func() bool { return len(c.streams[id].body) == 9*(i+1) })
 				quickest = min(quickest, time.Since(at))
 				next <- struct{}{}
@@ -411,14 +415,14 @@ func TestStreamsBrokenOffOverHTTP2AreSeenToBe(t *testing.T) {
 
 			// The client, in the middle of its body: the shop never takes it for whole.
 			for _, length := range [][]string{{"content-length", "10"}, nil} {
-				begun := make(chan struct{}, 1)
+				begun := make(chan struct{})
 				shop.does(func(_ http.ResponseWriter, r *http.Request) {
-					begun <- struct{}{}
+					close(begun)
 					shop.note(r)
 				})
 				id := c.begin(false, to("POST", "/upload", length...)...)
 				c.data(id, false, "hello")
-				<-begun
+				soon(t, begun, "the request, at the shop")
 				c.reset(id)
 				eventually(t, "the shop has seen the end", func() bool { return len(shop.requests()) == 1 })
 				require.Contains(t, shop.requests()[0].Body, " broken off")
@@ -436,7 +440,7 @@ func TestStreamsBrokenOffOverHTTP2AreSeenToBe(t *testing.T) {
 			id := c.begin(true, to("GET", "/endless")...)
 			c.await("the beginning", func() bool { return len(c.streams[id].body) > 0 })
 			c.reset(id)
-			<-told
+			soon(t, told, "the end, at the shop")
 			fine("a client that had enough")
 
 			// The shop, in the middle of its answer: it is no short answer.
@@ -467,12 +471,18 @@ func TestHundredRequestsOfOneConnectionAreOneHundredAtTheShop(t *testing.T) {
 	const streams = 100
 	shop := newH2Shop(t)
 	for _, front := range h2Fronts(t, shop) {
-		var there sync.WaitGroup
-		there.Add(streams)
+		var there atomic.Int64
+		together := make(chan struct{})
 		shop.does(func(w http.ResponseWriter, r *http.Request) {
 			body, _ := io.ReadAll(r.Body)
-			there.Done()
-			there.Wait()
+			if there.Add(1) == streams {
+				close(together)
+			}
+			select {
+			case <-together:
+			case <-r.Context().Done():
+				return
+			}
 			fmt.Fprintf(w, "%s %s %s", r.RequestURI, body, r.Header.Get("X-Queuegate-Room"))
 		})
 		c := dialH2(t, front.gate.url)
@@ -533,7 +543,7 @@ func TestExpectationIsTheShopsToAnswer(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = listener.Close() })
 	// The shop says its first word only when the client has listened in vain.
-	word := make(chan string)
+	word := make(chan string, 2) // more is never said before it was heard
 	go func() {
 		for {
 			conn, err := listener.Accept()
@@ -546,8 +556,15 @@ func TestExpectationIsTheShopsToAnswer(t *testing.T) {
 				if err != nil || r.Header.Get("Expect") != "100-continue" {
 					return
 				}
-				_, _ = io.WriteString(conn, <-word)
-				if next := <-word; next != "" {
+				hear := func() (text string) {
+					select {
+					case text = <-word:
+					case <-t.Context().Done():
+					}
+					return text
+				}
+				_, _ = io.WriteString(conn, hear())
+				if hear() != "" {
 					body, _ := io.ReadAll(r.Body)
 					fmt.Fprintf(conn, "HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
 				}

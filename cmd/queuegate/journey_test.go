@@ -38,7 +38,8 @@ func room(more string) string {
 
 func TestVisitorWaitsIsAdmittedAndOrders(t *testing.T) {
 	t.Parallel()
-	f := startFleet(t, plan{gates: 2, rooms: room("total_active_users: 1")})
+	// So long that nobody steps aside before all have been counted.
+	f := startFleet(t, plan{gates: 2, rooms: room("total_active_users: 1, presence_window: 5m")})
 	here, there := f.gates[0], f.gates[1]
 	holder := newApp(t)
 	holder.enter(t, here)
@@ -561,11 +562,16 @@ return { time[1] * 1000 + math.floor(time[2] / 1000), tonumber(redis.call('HGET'
 			require.LessOrEqual(t, float64(to.admitted-from.admitted), most, "in the %d ms from sample %d on", to.at-from.at, i)
 		}
 	}
-	// While people wait the rate is used: a quarter of it, however slow the machine.
-	busy := slices.DeleteFunc(slices.Clone(samples), func(s sample) bool { return s.waiting == 0 })
-	require.NotEmpty(t, busy, "nobody ever waited")
-	from, to := busy[0], busy[len(busy)-1]
-	require.GreaterOrEqual(t, float64(to.admitted-from.admitted), refill*float64(to.at-from.at)/4)
+	// While people wait the rate is used: a quarter of it, however slow the machine. Where
+	// they come so slowly that now and then nobody waits, those times do not count.
+	var admitted, busy int64
+	for i, to := range samples[1:] {
+		if from := samples[i]; from.waiting > 0 && to.waiting > 0 {
+			admitted, busy = admitted+to.admitted-from.admitted, busy+to.at-from.at
+		}
+	}
+	require.True(t, slices.ContainsFunc(samples, func(s sample) bool { return s.waiting > 0 }), "nobody ever waited")
+	require.GreaterOrEqual(t, float64(admitted+1), refill*float64(busy)/4)
 }
 
 func TestKilledGateLosesNobody(t *testing.T) {
@@ -633,7 +639,7 @@ func TestKilledGateLosesNobody(t *testing.T) {
 				}()
 				eventually(t, "the order is at the shop", func() bool { return len(f.shop.got("/checkout/order")) == 1 })
 				step("the order has reached the shop")
-				require.Error(t, <-failed)
+				require.Error(t, soon(t, failed, "the end of the request"))
 				f.shop.behave(nil)
 			}
 			a, err := visitor.order(at)
@@ -684,7 +690,7 @@ func TestGatesKilledAtRandomLoseNobody(t *testing.T) {
 	require.NoError(t, err)
 
 	var killed atomic.Int64
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	var group errgroup.Group
 	for i, a := range apps {
@@ -698,6 +704,7 @@ func TestGatesKilledAtRandomLoseNobody(t *testing.T) {
 		publish(victim)
 		killed.Add(1)
 	}
+	defer time.AfterFunc(patience, cancel).Stop() // all gates are up: nobody has to wait for long
 	require.NoError(t, group.Wait())
 
 	// One slot: the order in which they were admitted is that of their orders.
@@ -751,7 +758,7 @@ func (a *app) shopThroughDyingGates(ctx context.Context, i int, anywhere func(in
 
 func TestFailedOrderKeepsThePass(t *testing.T) {
 	t.Parallel()
-	f := startFleet(t, plan{gates: 1, rooms: room("total_active_users: 1"), upstream: ", response_timeout: 2s"})
+	f := startFleet(t, plan{gates: 1, rooms: room("total_active_users: 1"), upstream: ", response_timeout: 5s"})
 	visitor := newApp(t)
 	visitor.enter(t, f.gates[0])
 	admission := f.shop.last(t, "/checkout").Header.Get("X-Queuegate-Admission")
@@ -847,7 +854,7 @@ func TestRedisDownAtTheStart(t *testing.T) {
 	require.Eventually(t, func() bool {
 		a, err := inClosed.join(g, nil)
 		return err == nil && (a.doc.Status == "waiting" || a.doc.Status == "ready")
-	}, 5*time.Second, lookIn, "nobody gets a place after Redis came back")
+	}, patience, lookIn, "nobody gets a place after Redis came back")
 	g.waitReady(t)
 	inStrict.enter(t, g)
 	inClosed.await(t, g)
@@ -894,11 +901,12 @@ func TestRedisFrozenInTheMiddle(t *testing.T) {
 			f.redis.Thaw(t)
 		}
 	}()
-	soon := newClient(t)
-	soon.Timeout = 2 * time.Second // 20 times what a decision may take
-	inside.client, waiting.client = soon, soon
+	client := newClient(t)
+	inside.client, waiting.client = client, client
+	late := 0
 	for range 10 {
-		page, err := send(soon, request{method: "GET", url: g.url + "/checkout", header: browse()})
+		began := time.Now()
+		page, err := send(client, request{method: "GET", url: g.url + "/checkout", header: browse()})
 		require.NoError(t, err)
 		require.Equal(t, http.StatusServiceUnavailable, page.code)
 		a, err := waiting.open(g)
@@ -912,10 +920,15 @@ func TestRedisFrozenInTheMiddle(t *testing.T) {
 		a, err = inside.order(g)
 		require.NoError(t, err)
 		require.Equal(t, http.StatusCreated, a.code, "the admitted pass")
-		a, err = send(soon, request{method: "GET", url: g.url + "/about"})
+		a, err = send(client, request{method: "GET", url: g.url + "/about"})
 		require.NoError(t, err)
 		require.Equal(t, http.StatusOK, a.code)
+		if time.Since(began) > 2*time.Second {
+			late++
+		}
 	}
+	// A busy machine is late by itself now and then; whoever waits for Redis always is.
+	require.Less(t, late, 5, "rounds of five requests that took longer than four decisions may")
 
 	f.redis.Thaw(t)
 	thawed = true
@@ -930,7 +943,8 @@ func TestRedisFrozenInTheMiddle(t *testing.T) {
 func TestEmptiedRedisKeepsTheOrder(t *testing.T) {
 	t.Parallel()
 	const crowd = 4
-	f := startFleet(t, plan{gates: 2, rooms: room("total_active_users: 1")})
+	// Who is silent while the others are asked about still counts as present.
+	f := startFleet(t, plan{gates: 2, rooms: room("total_active_users: 1, presence_window: 5m")})
 	holder := newApp(t)
 	holder.enter(t, f.gates[0])
 	apps, places := make([]*app, crowd), make([]int64, crowd)
@@ -1118,15 +1132,12 @@ func TestBadInput(t *testing.T) {
 
 func TestTerminationServesWhatIsInFlight(t *testing.T) {
 	t.Parallel()
-	f := startFleet(t, plan{gates: 1, rooms: room("total_active_users: 5"), more: "shutdown: {drain_delay: 3s, grace: 80s}"})
+	f := startFleet(t, plan{gates: 1, rooms: room("total_active_users: 5"), more: "shutdown: {drain_delay: 15s, grace: 80s}"})
 	g, client := f.gates[0], newClient(t)
 	finish := make(chan struct{})
 	f.shop.behave(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/slow" {
-			select {
-			case <-finish:
-			case <-f.shop.free:
-			}
+			f.shop.hold(r, finish)
 		}
 		takeOrder(w, r)
 	})
@@ -1167,7 +1178,7 @@ func TestTerminationServesWhatIsInFlight(t *testing.T) {
 	default:
 	}
 	close(finish)
-	got := <-slow
+	got := soon(t, slow, "the slow answer")
 	require.NoError(t, got.err)
 	require.Equal(t, "the shop's answer to GET /slow", string(got.answer.body))
 	require.Zero(t, g.exit(t), g.stderr)

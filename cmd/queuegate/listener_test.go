@@ -83,7 +83,7 @@ func ends(t testing.TB, r io.Reader) {
 
 func TestStreamsLiveAsLongAsThePass(t *testing.T) {
 	t.Parallel()
-	f := startFleet(t, plan{gates: 2, rooms: room("total_active_users: 5, session_duration: 2s, claim_window: 6s"), more: "shutdown: {drain_delay: 0s, grace: 10m}"})
+	f := startFleet(t, plan{gates: 2, rooms: room("total_active_users: 5, session_duration: 10s, claim_window: 30s"), more: "shutdown: {drain_delay: 0s, grace: 10m}"})
 	here, there := f.gates[0], f.gates[1]
 	f.shop.behave(streamingShop)
 	talks, listens, leaves := newApp(t), newApp(t), newApp(t)
@@ -121,7 +121,9 @@ func TestStreamsLiveAsLongAsThePass(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, "hello\n", line)
 	}
-	require.Equal(t, 3, strings.Count(here.stderr.String(), `"upstream":"pass_ended"`))
+	ended := func() int { return strings.Count(here.stderr.String(), `"upstream":"pass_ended"`) }
+	eventually(t, "the records of the three are written", func() bool { return ended() >= 3 })
+	require.Equal(t, 3, ended())
 
 	// A stop waits for nobody who only talks.
 	_, public := here.stream(t, "/public/events", "")

@@ -80,7 +80,7 @@ func livePod(t *testing.T, c container) {
 	}
 	require.Equal(t, []string{"serve", "-c", "/etc/queuegate/queuegate.yaml"}, c.Args)
 	// Addresses are those of the test, the drain is short, the rest is the manifest's.
-	env = append(env, "QUEUEGATE_LISTEN=127.0.0.1:0", "QUEUEGATE_ADMIN_LISTEN=127.0.0.1:0", "QUEUEGATE_SHUTDOWN_DRAIN_DELAY=2s",
+	env = append(env, "QUEUEGATE_LISTEN=127.0.0.1:0", "QUEUEGATE_ADMIN_LISTEN=127.0.0.1:0", "QUEUEGATE_SHUTDOWN_DRAIN_DELAY=10s",
 		"QUEUEGATE_UPSTREAM_URL=http://"+shopAddress, "QUEUEGATE_REDIS_URL="+queuetest.Start(t).URL, "QUEUEGATE_REDIS_TIMEOUT=5s")
 	g := startGate(t, "../../examples/kubernetes/base/queuegate.yaml", env...)
 	asks := func(path string) int {
@@ -111,10 +111,7 @@ func livePod(t *testing.T, c container) {
 	buyer.enter(t, g)
 	shop.behave(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodPost {
-			select {
-			case <-finish:
-			case <-shop.free:
-			}
+			shop.hold(r, finish)
 		}
 		takeOrder(w, r)
 	})
@@ -147,7 +144,7 @@ func livePod(t *testing.T, c container) {
 		return errors.Is(err, syscall.ECONNREFUSED)
 	})
 	close(finish)
-	got := <-ordered
+	got := soon(t, ordered, "the answer to the order")
 	require.NoError(t, got.err, "the order is not dropped")
 	require.Equal(t, http.StatusCreated, got.answer.code, "%s", got.answer.body)
 	require.Zero(t, g.exit(t), g.stderr)

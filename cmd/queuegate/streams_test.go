@@ -95,7 +95,11 @@ func (a *app) events(t testing.TB, g *gate) *stream {
 				if m.event == "ping" {
 					_, _ = send(a.client, request{method: "GET", url: g.url + "/_queue/" + a.room + "/status", header: map[string]string{"X-Queue-Ticket": a.ticket}})
 				}
-				s.messages <- m
+				select {
+				case s.messages <- m:
+				case <-t.Context().Done():
+					return
+				}
 				m = told{}
 			}
 		}
@@ -119,7 +123,11 @@ func (a *app) socket(t testing.TB, g *gate) *stream {
 			m := told{raw: string(raw)}
 			_ = json.Unmarshal(raw, &m.doc)
 			m.event = m.doc.Type
-			s.messages <- m
+			select {
+			case s.messages <- m:
+			case <-t.Context().Done():
+				return
+			}
 		}
 	}()
 	return s
@@ -163,7 +171,9 @@ func TestStreamsTellOfMovingUpAndOfOnesTurn(t *testing.T) {
 	require.Equal(t, int64(2), *socket.next(t, "update").doc.Position)
 	require.NotNil(t, events.next(t, "ping").doc.PollAfterMS)
 	renewed := socket.next(t, "update")
-	require.NotEmpty(t, renewed.doc.Ticket, "a pong was recorded: %s", renewed.raw)
+	for renewed.doc.Ticket == "" { // the numbers changed before a pong was recorded
+		renewed = socket.next(t, "update")
+	}
 	require.Greater(t, ticketOf(t, renewed.doc.Ticket).Seen, ticketOf(t, second.ticket).Seen)
 
 	_, err := holder.release(f.gates[1])
@@ -190,7 +200,7 @@ func TestStreamsTellOfMovingUpAndOfOnesTurn(t *testing.T) {
 
 func TestAnOpenStreamIsNoSignOfLife(t *testing.T) {
 	t.Parallel()
-	f := startFleet(t, plan{gates: 1, rooms: room("total_active_users: 1, presence_window: 1s")})
+	f := startFleet(t, plan{gates: 1, rooms: room("total_active_users: 1, presence_window: 8s")})
 	g := f.gates[0]
 	holder := newApp(t)
 	holder.enter(t, g)
@@ -207,13 +217,15 @@ func TestAnOpenStreamIsNoSignOfLife(t *testing.T) {
 	require.NoError(t, err)
 	require.NotEmpty(t, socket.next(t, "ready").doc.EntryToken)
 	silent.waits(t, g) // back, and where they stood
-	_, _, err = open.Read(t.Context())
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	_, _, err = open.Read(ctx)
 	require.NoError(t, err, "the stream of the silent one was kept")
 }
 
 func TestStreamsEndWithTheStayAndWithTheGate(t *testing.T) {
 	t.Parallel()
-	f := startFleet(t, plan{gates: 1, rooms: room("total_active_users: 1"), more: "shutdown: {drain_delay: 0s, grace: 5s}"})
+	f := startFleet(t, plan{gates: 1, rooms: room("total_active_users: 1"), more: "shutdown: {drain_delay: 0s, grace: 80s}"})
 	g := f.gates[0]
 	newApp(t).enter(t, g)
 	leaver, stayer := joined(t, g), joined(t, g)

@@ -28,7 +28,7 @@ func TestPublicSurface(t *testing.T) {
 	s.commands()
 	s.exitCodes()
 	f := startFleet(t, plan{
-		gates: 1, more: "trusted_proxies: [127.0.0.0/8]", timeout: "2s",
+		gates: 1, more: "trusted_proxies: [127.0.0.0/8]",
 		rooms: "  - {name: checkout, protect: [{paths: [/checkout]}], total_active_users: 1, new_users_per_minute: 600, forward_token: true}\n" +
 			"  - {name: small, protect: [{paths: [/small]}], total_active_users: 1, max_waiting: 1, presence_window: 5m}\n" +
 			"  - {name: off, protect: [{paths: [/off]}], total_active_users: 1, suspended: true}\n",

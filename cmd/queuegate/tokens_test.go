@@ -314,7 +314,7 @@ func TestParallelFirstRequestsOfABrowserEndInsideWhateverComesLast(t *testing.T)
 		http.SetCookie(w, &http.Cookie{Name: "queuegate_entry_checkout", Value: "mine"})
 		http.SetCookie(w, &http.Cookie{Name: "theme", Value: "dark"})
 		if strings.HasSuffix(r.URL.Path, "/slow") {
-			<-free
+			f.shop.hold(r, free)
 		}
 		w.WriteHeader(http.StatusOK)
 	})
@@ -329,7 +329,7 @@ func TestParallelFirstRequestsOfABrowserEndInsideWhateverComesLast(t *testing.T)
 	openAtOnce(t, f, browser, 8)
 	awaitBrowser(t, f.gates[1], browser)
 	close(free)
-	last := <-late
+	last := soon(t, late, "the slow answer")
 	require.Equal(t, http.StatusOK, last.code)
 	lines := last.header.Values("Set-Cookie")
 	require.Len(t, lines, 4, "the shop's two in their order, and the gate's")

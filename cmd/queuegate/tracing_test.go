@@ -51,7 +51,7 @@ func newCollector(t *testing.T) *collector {
 			}
 		}
 	}))
-	t.Cleanup(c.Close)
+	endWith(t, c.Server)
 	return c
 }
 

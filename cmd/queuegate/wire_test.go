@@ -4,9 +4,14 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
+	"net/url"
+	"slices"
 	"strings"
+	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -37,7 +42,7 @@ func (g *gate) exchanged(t testing.TB, text string, n int) (codes []int, closed 
 // a connection lets nobody in, and a body is never taken for a request.
 func TestEveryRequestOfAConnectionIsJudgedAndNoneIsSmuggled(t *testing.T) {
 	t.Parallel()
-	f := startFleet(t, plan{gates: 1, rooms: room("total_active_users: 1")})
+	f := startFleet(t, plan{gates: 1, rooms: room("total_active_users: 1"), more: "shutdown: {drain_delay: 0s, grace: 80s}"})
 	g := f.gates[0]
 	holder := newApp(t)
 	holder.enter(t, g)
@@ -87,26 +92,44 @@ func TestEveryRequestOfAConnectionIsJudgedAndNoneIsSmuggled(t *testing.T) {
 			require.Empty(t, f.shop.got("/hidden"))
 		})
 	}
-	for _, broken := range []string{"5\nhello\r\n0\r\n\r\n", "5\r\nhellooo\r\n0\r\n\r\n", "-1\r\n\r\n", "fffffffffffffffff\r\n\r\n", "5\r\nhel"} {
-		whole := make(chan bool, 1)
-		f.shop.behave(func(_ http.ResponseWriter, r *http.Request) {
-			_, err := io.ReadAll(r.Body)
-			whole <- err == nil
-		})
-		before := len(f.shop.got("/broken"))
+	// A request may reach the shop, and its end be seen there, long after the client has
+	// left: each has a name, and they are judged when all are over.
+	var mu sync.Mutex
+	arrived, ended := 0, map[string]bool{} // whether it was whole
+	f.shop.behave(func(_ http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		arrived++
+		mu.Unlock()
+		_, err := io.ReadAll(r.Body)
+		mu.Lock()
+		defer mu.Unlock()
+		ended[r.URL.Path] = err == nil
+	})
+	for name, broken := range map[string]string{
+		"no CR": "5\nhello\r\n0\r\n\r\n", "too long": "5\r\nhellooo\r\n0\r\n\r\n", "negative": "-1\r\n\r\n", "huge": "fffffffffffffffff\r\n\r\n", "cut": "5\r\nhel",
+	} {
 		conn, err := net.DialTimeout("tcp", strings.TrimPrefix(g.url, "http://"), patience)
 		require.NoError(t, err)
 		require.NoError(t, conn.SetDeadline(time.Now().Add(patience)))
-		_, err = io.WriteString(conn, "POST /broken"+host+"Transfer-Encoding: chunked\r\n\r\n"+broken)
+		_, err = io.WriteString(conn, "POST /broken/"+url.PathEscape(name)+host+"Connection: close\r\nTransfer-Encoding: chunked\r\n\r\n"+broken)
 		require.NoError(t, err)
-		require.NoError(t, conn.(*net.TCPConn).CloseWrite())
+		if name == "cut" {
+			require.NoError(t, conn.(*net.TCPConn).CloseWrite())
+		}
 		_, _ = io.Copy(io.Discard, conn)
 		require.NoError(t, conn.Close())
-		if len(f.shop.got("/broken")) > before {
-			require.False(t, <-whole, "%q", broken)
-		}
 	}
-	f.shop.behave(nil)
+	require.NoError(t, g.cmd.Process.Signal(syscall.SIGTERM))
+	require.Zero(t, g.exit(t), g.stderr)
+	eventually(t, "what reached the shop is over", func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return len(ended) == arrived
+	})
+	f.shop.Close() // and nothing comes any more
+	mu.Lock()
+	defer mu.Unlock()
+	require.NotContains(t, slices.Collect(maps.Values(ended)), true, "whole, of what was broken: %v", ended)
 }
 
 // TestEarlyWordsOfTheShopEndWhenTheyDoNot: a shop that floods 1xx, or that answers
