@@ -298,6 +298,7 @@ func (w *chaosWorld) judge() []string {
 				}
 				return late
 			},
+			Forgot: e.Forgot,
 		}
 		for _, p := range w.people[room.name] {
 			of.People = append(of.People, &p.History)

@@ -146,6 +146,11 @@ func (e *Evidence) Alone(gate int, at At) bool {
 	return false
 }
 
+// Forgot tells whether history of Redis was lost, or may have been, between two moments.
+func (e *Evidence) Forgot(from, to At) bool {
+	return slices.ContainsFunc(e.Faults, func(f Fault) bool { return f.Lost && over(f.Began, f.Ended, from, to) })
+}
+
 // checkSecrets: no log of a gate has a ticket or a pass in it. A log is read once,
 // however many there are: they are known by their ends, which are the most random.
 func (e *Evidence) checkSecrets() (found []crowd.Finding) {

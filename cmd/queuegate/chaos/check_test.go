@@ -123,6 +123,16 @@ func TestEveryRuleSaysYesAndNo(t *testing.T) {
 	}
 }
 
+func TestALossOfHistoryIsKnownForItsTime(t *testing.T) {
+	t.Parallel()
+	flushed, killed := fault(chaos.Redis, chaos.RedisEmptied, 3, 4), fault(chaos.Redis, chaos.RedisKilled, 6, 7)
+	flushed.Lost = true
+	e := &chaos.Evidence{Faults: []chaos.Fault{flushed, killed}}
+	for at, forgot := range map[float64]bool{1: false, 2.5: true, 4: true, 4.5: false, 6: false} {
+		require.Equal(t, forgot, e.Forgot(sec(at), sec(at+1)), "%.1f s", at)
+	}
+}
+
 func TestAGateIsAloneUntilRedisCouldTellItTheTime(t *testing.T) {
 	t.Parallel()
 	e := &chaos.Evidence{Recovery: 5 * time.Second, Faults: []chaos.Fault{

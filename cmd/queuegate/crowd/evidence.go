@@ -22,6 +22,9 @@ type Evidence struct {
 	// Astray is by how much a gate may take the time of the room to be earlier than it
 	// is; nil: not at all.
 	Astray func(gate int, at At) time.Duration
+	// Forgot tells whether Redis may have lost history between two moments: a pass that
+	// was given in it, and that nobody had been told of yet, may be gone with it. nil: no.
+	Forgot func(from, to At) bool
 	// Lottery is set where places are not given in the order of arrival.
 	Lottery bool
 	People  []*History

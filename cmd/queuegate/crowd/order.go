@@ -88,7 +88,7 @@ func (s *stay) before(other *stay) bool {
 // presence is a time during the whole of which a person was certainly here and
 // waiting: heard from before it, again after it, and between two polls never silent
 // for so long that they could have been overdue, or admitted and passed over again,
-// without hearing of it.
+// without hearing of it; nor may their turn have been lost before they heard of it.
 type presence struct {
 	from, to At
 	granted  int64
@@ -102,7 +102,7 @@ func (e *Evidence) presences(s *stay) (found []presence) {
 			continue
 		}
 		j := i
-		for j+1 < len(s.polls) && (s.polls[j+1].steady || e.here(s.polls[j], s.polls[j+1])) {
+		for j+1 < len(s.polls) && (s.polls[j+1].steady || e.here(s.polls[j], s.polls[j+1])) && !e.forgot(s.polls[j], s.polls[j+1]) {
 			j++
 		}
 		if j > i {
@@ -119,6 +119,11 @@ func (e *Evidence) here(before, now Heard) bool {
 		return now.Got-before.Sent < min(e.Presence, e.ClaimWindow)
 	}
 	return inTime(before, now)
+}
+
+// forgot tells whether a turn that came between two polls may have been lost.
+func (e *Evidence) forgot(before, now Heard) bool {
+	return e.Forgot != nil && e.Forgot(before.Sent, now.Got)
 }
 
 // checkOrder: among those who are here nobody is admitted before an earlier one.

@@ -50,3 +50,19 @@ func TestWhoIsLetInASecondTimeOvertakesWhoCameBefore(t *testing.T) {
 	require.Len(t, found, 2)
 	require.Contains(t, found[1].Story, "admission 100.14900")
 }
+
+// TestATurnThatWasLostBeforeItWasToldOvertakesNobody: between two polls of the earlier one
+// the history was lost, and with it, it may be, the pass that they had been given as well.
+// A loss at any other time is no excuse.
+func TestATurnThatWasLostBeforeItWasToldOvertakesNobody(t *testing.T) {
+	t.Parallel()
+	for at, broken := range map[float64]int{0: 2, 9: 2, 14.5: 1, 18: 2} {
+		earlier := &History{Person: 2, Manner: string(Patient)}
+		for s := 1.1; s < 20; s++ {
+			earlier.Heard = append(earlier.Heard, Heard{Kind: Poll, Sent: sec(s), Got: sec(s + 0.01), Code: 200, Status: "waiting", Next: time.Second})
+		}
+		e := &Evidence{People: []*History{lapsed(), earlier}, Forgot: func(from, to At) bool { return from <= sec(at) && sec(at) <= to }}
+		found, _, _ := e.checkOrder(e.admissions())
+		require.Len(t, found, broken, "a loss at %.1f s", at)
+	}
+}
