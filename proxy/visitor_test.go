@@ -437,6 +437,25 @@ func TestATicketOfALostEpochBringsNoSignOfLifeIntoTheNext(t *testing.T) {
 	require.EqualValues(t, b.line.now.Add(time.Minute).UnixMilli(), fresh.Due, "until then the place is proven")
 }
 
+// Who is known to be over is told so without a question to Redis, and while it is away.
+func TestAStayThatIsKnownToBeOverIsToldWithoutRedis(t *testing.T) {
+	b := newBench(t)
+	for why, status := range map[queue.Why]string{queue.Left: "left", queue.Released: "released", queue.Expired: "expired"} {
+		k := ticketOf(newVisitor(), 9)
+		b.line.change(func() { b.line.ended[key(k.Visitor, 9)] = why })
+		b.line.take()
+		for _, away := range []bool{false, true} {
+			if away {
+				b.line.lose()
+			}
+			got := b.call("GET", "/_queue/sale/status", "", "X-Queue-Ticket: "+b.tickets.Seal("sale", k)).doc(t)
+			require.Equal(t, status, got["status"], "%s, Redis away: %v", why, away)
+			require.Empty(t, b.line.take(), "%s", why)
+			b.line.heal()
+		}
+	}
+}
+
 // The line counts a pass that nobody took up against who heard of it, and knows that by
 // the ticket that they come back with: the one that went out with the pass is due at its
 // end, whatever was due before, and no other one is.
