@@ -141,7 +141,7 @@ func TestNoPassIsInTheLogOfAFault(t *testing.T) {
 	})
 	b.call("GET", "/order", "")
 	b.call("GET", "/other", "")
-	require.Eventually(t, func() bool { return strings.Contains(b.log.String(), "nor can the shop use [") }, 20*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return strings.Contains(b.log.String(), "nor can the shop use [") }, soon, time.Millisecond)
 	log := b.log.String()
 	require.Contains(t, log, "fault while serving a request")
 	require.Contains(t, log, "cannot use [")

@@ -137,7 +137,7 @@ func TestEightParallelRequestsWithOneTicketHaveOnePlace(t *testing.T) {
 		go func() { done <- b.call("GET", "/order", "", "X-Queue-Ticket: "+ticket) }()
 	}
 	for range 8 {
-		require.EqualValues(t, 1, (<-done).doc(t)["position"])
+		require.EqualValues(t, 1, receive(t, done).doc(t)["position"])
 	}
 	require.Len(t, b.line.line, 1)
 }

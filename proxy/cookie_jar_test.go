@@ -170,7 +170,7 @@ func slowShop(b *bench) (reached <-chan struct{}, answer func()) {
 	b.shop.does(func(req shopRequest, conn net.Conn) {
 		if strings.Contains(req.line, "/slow") {
 			close(arrived)
-			<-free
+			b.shop.hold(free)
 		}
 		_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\nSet-Cookie: s=1\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
 	})
@@ -204,12 +204,12 @@ func TestLateAnswerToAFirstRequestLeavesTheBrowserInside(t *testing.T) {
 	reached, answer := slowShop(b)
 	late := make(chan reply, 1)
 	go func() { late <- b.navigate("/order/slow") }() // no cookie yet
-	<-reached
+	receive(t, reached)
 	browser := jar{}
 	browser.keep(b.navigate("/order")) // no cookie yet either: admitted as somebody else
 	browser.keep(b.navigate("/order", browser.line()))
 	answer()
-	last := <-late
+	last := receive(t, late)
 	for _, c := range last.Cookies() {
 		require.GreaterOrEqual(t, c.MaxAge, 0, "nothing is deleted")
 	}
@@ -240,7 +240,7 @@ func TestLateAnswerHandsOutNoPassThatHasEnded(t *testing.T) {
 	first := b.navigate("/order").cookie("queuegate_entry_sale").Value
 	late := make(chan reply, 1)
 	go func() { late <- b.navigate("/order/slow", "Cookie: queuegate_entry_sale="+first) }() // claims: the answer has a new token
-	<-reached
+	receive(t, reached)
 	browser := jar{"queuegate_entry_sale": first}
 	browser.keep(b.call("POST", "/_queue/sale/release", "", browser.line()))
 	require.Empty(t, browser)
@@ -248,7 +248,7 @@ func TestLateAnswerHandsOutNoPassThatHasEnded(t *testing.T) {
 	good := browser["queuegate_entry_sale"]
 	require.NotEmpty(t, good)
 	answer()
-	last := <-late
+	last := receive(t, late)
 	require.Equal(t, 200, last.StatusCode)
 	require.Equal(t, []string{"s=1"}, last.Header.Values("Set-Cookie"), "the shop's own and nothing else")
 	require.Empty(t, last.Header.Get("X-Entry-Token"))
@@ -263,14 +263,14 @@ func TestLateAnswerHandsOutNoTicketOfAStayThatHasEnded(t *testing.T) {
 	reached, answer := slowShop(b)
 	late := make(chan reply, 1)
 	go func() { late <- b.navigate("/order/slow") }()
-	<-reached
+	receive(t, reached)
 	b.line.change(func() {
 		for visitor, s := range b.line.stays {
 			b.line.ended[key(visitor, s.place)] = queue.Released
 		}
 	})
 	answer()
-	last := <-late
+	last := receive(t, late)
 	require.Equal(t, []string{"s=1"}, last.Header.Values("Set-Cookie"))
 	require.Empty(t, last.Header.Get("X-Queue-Ticket"))
 	require.Empty(t, last.Header.Get("X-Entry-Token"))

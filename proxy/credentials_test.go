@@ -127,7 +127,7 @@ func TestSharedPassIsOneSlot(t *testing.T) {
 		go func() { done <- b.call("POST", "/order", "{}", "X-Entry-Token: "+raw).StatusCode }()
 	}
 	for range 50 {
-		require.Equal(t, 200, <-done)
+		require.Equal(t, 200, receive(t, done))
 	}
 	admissions := map[string]bool{}
 	for _, r := range b.shop.requests() {

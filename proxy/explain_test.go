@@ -42,7 +42,7 @@ func (b *bench) wire(text string) reply {
 	conn, err := net.Dial("tcp", b.server.Listener.Addr().String())
 	require.NoError(b.t, err)
 	defer conn.Close()
-	require.NoError(b.t, conn.SetDeadline(time.Now().Add(20*time.Second)))
+	require.NoError(b.t, conn.SetDeadline(time.Now().Add(soon)))
 	_, err = io.WriteString(conn, text)
 	require.NoError(b.t, err)
 	method, _, _ := strings.Cut(text, " ")

@@ -267,16 +267,16 @@ func TestPostIsNeverSentTwice(t *testing.T) {
 func TestEventsAndChunksAreNotHeldBack(t *testing.T) {
 	b := newBench(t)
 	for _, contentType := range []string{"text/event-stream; charset=utf-8", "application/x-ndjson"} {
-		next := make(chan struct{})
+		next := make(chan struct{}, 3)
 		b.shop.does(func(_ shopRequest, conn net.Conn) {
 			_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Type: "+contentType+"\r\nTransfer-Encoding: chunked\r\n\r\n")
 			for range 3 {
 				_, _ = io.WriteString(conn, "5\r\nline\n\r\n")
-				<-next
+				b.shop.hold(next)
 			}
 			_, _ = io.WriteString(conn, "0\r\n\r\n")
 		})
-		resp, err := http.Get(b.server.URL + "/stream") //nolint:noctx // a test
+		resp, err := (&http.Client{Timeout: soon}).Get(b.server.URL + "/stream")
 		require.NoError(t, err)
 		r := bufio.NewReader(resp.Body)
 		for range 3 { // each line arrives before the shop is told to write the next
@@ -293,15 +293,15 @@ func TestEventsAndChunksAreNotHeldBack(t *testing.T) {
 // before any of it, and each part before the next.
 func TestASlowBodyOfKnownLengthIsNotHeldBack(t *testing.T) {
 	b := newBench(t)
-	next := make(chan struct{})
+	next := make(chan struct{}, 3)
 	b.shop.does(func(_ shopRequest, conn net.Conn) {
 		_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 15\r\n\r\n")
 		for range 3 {
-			<-next
+			b.shop.hold(next)
 			_, _ = io.WriteString(conn, "line\n")
 		}
 	})
-	resp, err := http.Get(b.server.URL + "/report") //nolint:noctx // a test
+	resp, err := (&http.Client{Timeout: soon}).Get(b.server.URL + "/report")
 	require.NoError(t, err)
 	defer resp.Body.Close()
 	require.EqualValues(t, 15, resp.ContentLength)
@@ -335,7 +335,7 @@ func TestWebSocketPassesForTheAdmittedAlone(t *testing.T) {
 	conn, err := net.Dial("tcp", b.server.Listener.Addr().String())
 	require.NoError(t, err)
 	defer conn.Close()
-	require.NoError(t, conn.SetDeadline(time.Now().Add(20*time.Second)))
+	require.NoError(t, conn.SetDeadline(time.Now().Add(soon)))
 	_, err = io.WriteString(conn, raw("GET", "/order/live", "", append(upgrade, "X-Entry-Token: "+token)...))
 	require.NoError(t, err)
 	r := bufio.NewReader(conn)
@@ -358,7 +358,7 @@ func TestConnectionIsJudgedAnewAfterAFailedUpgrade(t *testing.T) {
 	conn, err := net.Dial("tcp", b.server.Listener.Addr().String())
 	require.NoError(t, err)
 	defer conn.Close()
-	require.NoError(t, conn.SetDeadline(time.Now().Add(20*time.Second)))
+	require.NoError(t, conn.SetDeadline(time.Now().Add(soon)))
 	r := bufio.NewReader(conn)
 	_, err = io.WriteString(conn, raw("GET", "/order", "", "X-Entry-Token: "+token, "Connection: Upgrade", "Upgrade: websocket"))
 	require.NoError(t, err)

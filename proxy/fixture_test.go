@@ -43,8 +43,9 @@ type rawShop struct {
 	seen   []shopRequest
 	answer func(req shopRequest, conn net.Conn) // writes the whole answer; nil: 200 ok
 	conns  map[net.Conn]struct{}
-	over   bool // hangUp was called
-	hasty  bool // answers who asks before sending a body, without reading one
+	free   chan struct{} // closed at the end: what is held ends
+	over   bool          // hangUp was called
+	hasty  bool          // answers who asks before sending a body, without reading one
 }
 
 type shopRequest struct {
@@ -63,7 +64,7 @@ func (r shopRequest) target() string {
 func newRawShop(t testing.TB) *rawShop {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	s := &rawShop{t: t, ln: ln, conns: map[net.Conn]struct{}{}}
+	s := &rawShop{t: t, ln: ln, conns: map[net.Conn]struct{}{}, free: make(chan struct{})}
 	var wg sync.WaitGroup
 	wg.Add(1)
 	go func() {
@@ -76,8 +77,16 @@ func newRawShop(t testing.TB) *rawShop {
 			go s.serve(conn)
 		}
 	}()
-	t.Cleanup(func() { ln.Close(); wg.Wait(); s.hangUp() })
+	t.Cleanup(func() { ln.Close(); wg.Wait(); s.hangUp(); close(s.free) })
 	return s
+}
+
+// hold waits until there is something in c, or until the test ends.
+func (s *rawShop) hold(c <-chan struct{}) {
+	select {
+	case <-c:
+	case <-s.free:
+	}
 }
 
 func (s *rawShop) serve(conn net.Conn) {
@@ -235,7 +244,7 @@ func (b *bench) awaitOver(conn net.Conn) {
 	}
 	select {
 	case <-over.(chan struct{}):
-	case <-time.After(20 * time.Second):
+	case <-time.After(soon):
 	}
 }
 
@@ -288,7 +297,12 @@ func newBench(t testing.TB, change ...func(*proxy.Options)) *bench {
 	b.server = httptest.NewUnstartedServer(b.served(b.gate))
 	b.server.Config.DisableGeneralOptionsHandler = true // as the gate's own server
 	b.server.Start()
-	t.Cleanup(func() { b.server.Close(); b.gate.Close() })
+	t.Cleanup(func() {
+		b.shop.hangUp() // no request waits for it any more, also none that goes on without its client
+		b.server.CloseClientConnections()
+		b.server.Close()
+		b.gate.Close()
+	})
 	return b
 }
 
@@ -325,7 +339,7 @@ func (b *bench) do(method, target string, body string, lines ...string) reply {
 	conn, err := net.Dial("tcp", b.server.Listener.Addr().String())
 	require.NoError(b.t, err)
 	defer conn.Close()
-	require.NoError(b.t, conn.SetDeadline(time.Now().Add(20*time.Second)))
+	require.NoError(b.t, conn.SetDeadline(time.Now().Add(soon)))
 	_, err = io.WriteString(conn, raw(method, target, body, lines...))
 	require.NoError(b.t, err)
 	resp, err := http.ReadResponse(bufio.NewReader(conn), &http.Request{Method: method})
@@ -415,7 +429,7 @@ func (b *bench) idle() {
 	b.t.Helper()
 	require.Eventually(b.t, func() bool {
 		return !slices.ContainsFunc(b.gate.Loads(), func(l proxy.Load) bool { return l.InFlight > 0 })
-	}, 20*time.Second, time.Millisecond)
+	}, soon, time.Millisecond)
 }
 
 // fill takes every slot of the room sale, so that the next one waits.

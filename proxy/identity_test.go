@@ -80,7 +80,7 @@ func TestTenBrowsersOfOneMemberHaveOnePlace(t *testing.T) {
 	}
 	visitors := map[string]bool{}
 	for range 10 {
-		d := (<-answers).doc(t)
+		d := receive(t, answers).doc(t)
 		require.EqualValues(t, 1, d["position"])
 		opened := b.open(d["ticket"].(string))
 		require.True(t, opened.Named)

@@ -16,7 +16,7 @@ func (s *rawShop) held() (arrived, release chan struct{}) {
 	arrived, release = make(chan struct{}, 1000), make(chan struct{})
 	s.does(func(_ shopRequest, c net.Conn) {
 		arrived <- struct{}{}
-		<-release
+		s.hold(release)
 		_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n")
 	})
 	return arrived, release
@@ -33,7 +33,7 @@ func TestPassNeverHasMoreAtTheShopThanItLeavesFree(t *testing.T) {
 		select {
 		case status := <-done:
 			return status
-		case <-time.After(20 * time.Second):
+		case <-time.After(2 * soon):
 			return 0
 		}
 	}
@@ -43,7 +43,7 @@ func TestPassNeverHasMoreAtTheShopThanItLeavesFree(t *testing.T) {
 			go func() { done <- b.call("GET", "/order/slow", "", "X-Entry-Token: "+passes[i]).StatusCode }()
 		}
 		for range let {
-			<-arrived
+			receive(t, arrived)
 		}
 		for range asked - let {
 			require.Equal(t, 503, answered())

@@ -31,7 +31,7 @@ func TestRequestInFlightKeepsItsSlotAlsoWithRenewalOff(t *testing.T) {
 	token := b.admit()
 	b.line.advance(b.line.session - 200*time.Millisecond)
 	b.shop.does(func(_ shopRequest, conn net.Conn) {
-		require.Eventually(t, func() bool { return len(b.line.renewals(true)) > 0 }, 10*time.Second, time.Millisecond)
+		require.Eventually(t, func() bool { return len(b.line.renewals(true)) > 0 }, soon, time.Millisecond)
 		_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
 	})
 	require.Equal(t, http.StatusOK, b.call("POST", "/order", "", "X-Entry-Token: "+token).StatusCode)
@@ -66,7 +66,7 @@ func TestSocketKeepsItsSlotByWhatTheClientSays(t *testing.T) {
 	require.Eventually(t, func() bool {
 		_, _ = io.WriteString(conn, "hello")
 		return len(b.line.renewals(false)) > before
-	}, 10*time.Second, 10*time.Millisecond)
+	}, soon, 10*time.Millisecond)
 	require.Empty(t, b.line.renewals(true), "an open connection is not work in flight")
 }
 

@@ -39,7 +39,7 @@ func (o *observed) next(t *testing.T) proxy.Observation {
 		}
 		seen, o.list = o.list[0], o.list[1:]
 		return true
-	}, 20*time.Second, time.Millisecond)
+	}, soon, time.Millisecond)
 	return seen
 }
 
@@ -86,17 +86,15 @@ func TestEachRequestIsObservedOnceWithWhatBecameOfIt(t *testing.T) {
 }
 
 func TestWhatTheShopFailsIsObserved(t *testing.T) {
-	release := make(chan struct{})
-	defer close(release)
 	for name, c := range map[string]struct {
-		shop func(shopRequest, net.Conn)
+		shop func(shopRequest, net.Conn) // nil: never answers
 		want proxy.ShopFailure
 	}{
 		"an answer": {func(_ shopRequest, c net.Conn) {
 			_, _ = io.WriteString(c, "HTTP/1.1 500 Oops\r\nConnection: close\r\nContent-Length: 0\r\n\r\n")
 		}, ""},
 		"closed": {func(shopRequest, net.Conn) {}, proxy.ShopUnreachable},
-		"late":   {func(shopRequest, net.Conn) { <-release }, proxy.ShopTimeout},
+		"late":   {nil, proxy.ShopTimeout},
 		"broken off": {func(_ shopRequest, c net.Conn) {
 			_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nshop")
 		}, proxy.ShopBroke},
@@ -104,8 +102,13 @@ func TestWhatTheShopFailsIsObserved(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			seen := &observed{}
 			b := newBench(t, func(o *proxy.Options) {
-				o.Observe, o.Upstream.ResponseTimeout = seen.add, 200*time.Millisecond
+				if o.Observe = seen.add; c.shop == nil {
+					o.Upstream.ResponseTimeout = 200 * time.Millisecond
+				}
 			})
+			if c.shop == nil {
+				c.shop = func(shopRequest, net.Conn) { b.shop.hold(nil) }
+			}
 			b.shop.does(c.shop)
 			conn, err := net.Dial("tcp", b.server.Listener.Addr().String())
 			require.NoError(t, err)

@@ -274,16 +274,16 @@ func describedOrders(t *testing.T, start func(...func(*proxy.Options)) described
 	arrived, answer := make(chan struct{}), make(chan struct{})
 	b.shop.does(func(_ shopRequest, c net.Conn) {
 		close(arrived)
-		<-answer
+		b.shop.hold(answer)
 		_, _ = io.WriteString(c, "HTTP/1.1 201 Created\r\nConnection: close\r\nContent-Length: 0\r\n\r\n")
 	})
-	ordered := make(chan int)
+	ordered := make(chan int, 1)
 	go func() { ordered <- b.bench.call("POST", "/order/pay", "{}", pass).StatusCode }()
-	<-arrived
+	receive(t, arrived)
 	require.Equal(t, "urn:queuegate:problem:order-under-way", b.call("POST", "/order/pay", "{}", pass).doc(t)["type"])
 	require.Equal(t, "urn:queuegate:problem:busy", b.call("GET", "/order", "", other).doc(t)["type"])
 	close(answer)
-	require.Equal(t, 201, <-ordered)
+	require.Equal(t, 201, receive(t, ordered))
 	require.Equal(t, "urn:queuegate:problem:already-used", b.call("POST", "/order/pay", "{}", pass).doc(t)["type"])
 	b.shop.hangUp()
 	require.Equal(t, 502, b.call("GET", "/order", "", other).StatusCode)
@@ -323,7 +323,7 @@ func describedStreams(t *testing.T, start func(...func(*proxy.Options)) describe
 	}
 	b.line.setSlots(3)
 	b.do("GET", "/_queue/sale/events", "", "X-Queue-Ticket: "+waiting[1])
-	require.Equal(t, "ready", <-b.follow("ws", waiting[2]))
+	require.Equal(t, "ready", receive(t, b.follow("ws", waiting[2])))
 	b.fill()
 	for i := range waiting {
 		waiting[i] = b.call("POST", "/_queue/sale/join", "").doc(t)["ticket"].(string)
@@ -341,8 +341,8 @@ func describedStreams(t *testing.T, start func(...func(*proxy.Options)) describe
 	until := func(kinds ...string) {
 		for _, kind := range kinds {
 			for !seen[kind] {
-				next, open := <-messages
-				require.True(t, open, "no %s", kind)
+				next := receive(t, messages)
+				require.NotEmpty(t, next, "no %s before the end", kind)
 				seen[next] = true
 			}
 		}

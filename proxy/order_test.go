@@ -72,15 +72,13 @@ func TestPassOfARequestThatBroughtNoCookieDeletesNone(t *testing.T) {
 }
 
 func TestOrderThatGotNoAnswerFreesTheLockBeforeTheClientIsTold(t *testing.T) {
-	b := newBench(t, consuming, func(o *proxy.Options) { o.Upstream.ResponseTimeout = 200 * time.Millisecond })
+	b := newBench(t, consuming, func(o *proxy.Options) { o.Upstream.ResponseTimeout = 2 * time.Second })
 	pass := b.admit()
-	release := make(chan struct{})
-	defer close(release)
 	for name, shop := range map[string]func(shopRequest, net.Conn){
 		"dropped": func(shopRequest, net.Conn) {},
 		"reset":   func(_ shopRequest, c net.Conn) { _ = c.(*net.TCPConn).SetLinger(0) },
 		"garbage": func(_ shopRequest, c net.Conn) { _, _ = io.WriteString(c, "not http\r\n\r\n") },
-		"late":    func(shopRequest, net.Conn) { <-release },
+		"late":    func(shopRequest, net.Conn) { b.shop.hold(nil) },
 	} {
 		b.shop.does(shop)
 		b.line.take()
@@ -98,10 +96,14 @@ func TestOrderThatGotNoAnswerFreesTheLockBeforeTheClientIsTold(t *testing.T) {
 func TestAnOrderWhoseClientLeavesGoesOn(t *testing.T) {
 	b := newBench(t, consuming)
 	pass := b.admit()
-	arrived, decide := make(chan struct{}, 1), make(chan func(shopRequest, net.Conn))
+	arrived, decide := make(chan struct{}, 10), make(chan func(shopRequest, net.Conn), 1)
 	b.shop.does(func(req shopRequest, c net.Conn) {
 		arrived <- struct{}{}
-		(<-decide)(req, c)
+		select {
+		case shop := <-decide:
+			shop(req, c)
+		case <-b.shop.free:
+		}
 	})
 	for _, c := range []struct {
 		name string
@@ -116,7 +118,7 @@ func TestAnOrderWhoseClientLeavesGoesOn(t *testing.T) {
 		require.NoError(t, err)
 		_, err = io.WriteString(conn, raw("POST", "/order/pay", "{}", "X-Entry-Token: "+pass))
 		require.NoError(t, err)
-		<-arrived
+		receive(t, arrived)
 		b.line.take()
 		require.NoError(t, conn.Close())
 		require.Never(t, func() bool { return len(b.line.take()) > 0 }, 100*time.Millisecond, 10*time.Millisecond,
@@ -126,7 +128,7 @@ func TestAnOrderWhoseClientLeavesGoesOn(t *testing.T) {
 		require.Eventually(t, func() bool {
 			calls = append(calls, b.line.take()...)
 			return len(calls) > 0
-		}, 20*time.Second, time.Millisecond, c.name)
+		}, soon, time.Millisecond, c.name)
 		require.Equal(t, []string{c.why}, calls, c.name)
 	}
 }
@@ -145,7 +147,7 @@ func TestAnOrderThatDoesNotArriveWholeIsBrokenOff(t *testing.T) {
 	require.Eventually(t, func() bool {
 		calls = append(calls, b.line.take()...)
 		return len(calls) > 1
-	}, 20*time.Second, time.Millisecond)
+	}, soon, time.Millisecond)
 	require.Equal(t, []string{"claim", "settle failed"}, calls)
 }
 
@@ -155,13 +157,13 @@ func TestOneOrderOfAPassIsAtTheShopAtATime(t *testing.T) {
 	arrived, release := make(chan struct{}, 10), make(chan struct{})
 	b.shop.does(func(req shopRequest, c net.Conn) {
 		arrived <- struct{}{}
-		<-release
+		b.shop.hold(release)
 		answers("201 Created")(req, c)
 	})
 	before := len(b.shop.requests())
 	var first sync.WaitGroup
 	first.Go(func() { b.call("POST", "/order/pay", "{}", "X-Entry-Token: "+pass) })
-	<-arrived
+	receive(t, arrived)
 
 	got := b.call("POST", "/order/pay", "{}", "X-Entry-Token: "+pass)
 	require.Equal(t, http.StatusConflict, got.StatusCode)
@@ -265,15 +267,15 @@ func TestExcessOrderFreesItsLock(t *testing.T) {
 	b := newBench(t, consuming, func(o *proxy.Options) { o.Rooms[0].MaxInFlight = 1 })
 	b.line.setSlots(2)
 	first, second := b.admit(), b.admit()
-	arrived, release := make(chan struct{}, 2), make(chan struct{})
+	arrived, release := make(chan struct{}, 10), make(chan struct{})
 	b.shop.does(func(req shopRequest, c net.Conn) {
 		arrived <- struct{}{}
-		<-release
+		b.shop.hold(release)
 		answers("201 Created")(req, c)
 	})
 	var one sync.WaitGroup
 	one.Go(func() { b.call("POST", "/order/pay", "{}", "X-Entry-Token: "+first) })
-	<-arrived
+	receive(t, arrived)
 	b.line.take()
 	got := b.call("POST", "/order/pay", "{}", "X-Entry-Token: "+second)
 	require.Equal(t, http.StatusServiceUnavailable, got.StatusCode)

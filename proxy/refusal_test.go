@@ -32,11 +32,11 @@ func TestAShopThatTakesNoConnectionsPausesTheLineUntilItDoes(t *testing.T) {
 	back, err := net.Listen("tcp", addr)
 	require.NoError(t, err)
 	defer back.Close()
-	require.Eventually(t, func() bool { return !b.gate.ShopRefuses("sale") }, 20*time.Second, 10*time.Millisecond,
+	require.Eventually(t, func() bool { return !b.gate.ShopRefuses("sale") }, soon, 10*time.Millisecond,
 		"it is tried by itself, no visitor is needed")
 	require.Equal(t, "open", b.call("GET", "/_queue/sale/status", "", ticket).doc(t)["room_state"])
 	require.Contains(t, b.log.String(), "the shop takes no connections")
 	require.Eventually(t, func() bool { // the lines ask twice a second
 		return !b.gate.ShopRefuses("sale") && strings.Contains(b.log.String(), "the shop takes connections again")
-	}, 20*time.Second, 10*time.Millisecond)
+	}, soon, 10*time.Millisecond)
 }

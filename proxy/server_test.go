@@ -20,7 +20,7 @@ import (
 )
 
 // soon bounds what a test waits for; nothing takes that long unless it fails.
-const soon = 20 * time.Second
+const soon = time.Minute
 
 // served is a running server.
 type served struct {
@@ -50,6 +50,7 @@ func serve(t *testing.T, o proxy.ServerOptions) *served {
 	t.Cleanup(func() {
 		cancel()
 		transport.CloseIdleConnections()
+		awaitEnds(before)
 		goleak.VerifyNone(t, before)
 	})
 	return v
@@ -95,8 +96,8 @@ func receive[T any](t *testing.T, c <-chan T) T {
 	select {
 	case x := <-c:
 		return x
-	case <-time.After(soon):
-		require.Fail(t, "nothing came")
+	case <-time.After(2 * soon): // longer than a request waits, whose error says more
+		require.FailNow(t, "nothing came")
 		panic("unreachable")
 	}
 }
@@ -135,7 +136,7 @@ func TestReadinessFlipsBeforeAnythingElseChanges(t *testing.T) {
 			w.WriteHeader(http.StatusServiceUnavailable)
 		}
 	})
-	v = serve(t, proxy.ServerOptions{Public: say("shop"), Admin: ready, DrainDelay: 2 * time.Second, Grace: soon})
+	v = serve(t, proxy.ServerOptions{Public: say("shop"), Admin: ready, DrainDelay: 4 * time.Second, Grace: soon})
 	code, _ := v.get(v.AdminURL())
 	require.Equal(t, http.StatusOK, code)
 	began := time.Now()
@@ -153,7 +154,7 @@ func TestReadinessFlipsBeforeAnythingElseChanges(t *testing.T) {
 	require.True(t, r.Close, "and is told to open the next one elsewhere")
 	require.NoError(t, r.Body.Close())
 	require.NoError(t, v.ended())
-	require.GreaterOrEqual(t, time.Since(began), 2*time.Second)
+	require.GreaterOrEqual(t, time.Since(began), 4*time.Second)
 }
 
 func TestRequestInFlightFinishesWithinTheGrace(t *testing.T) {
@@ -241,7 +242,7 @@ func TestUpgradedConnectionsAreClosedAtTheEnd(t *testing.T) {
 		_ = rw.Flush()
 		_, _ = io.Copy(c, rw)
 	})
-	v := serve(t, proxy.ServerOptions{Public: echo, DrainDelay: 2 * time.Second, Grace: soon})
+	v := serve(t, proxy.ServerOptions{Public: echo, DrainDelay: 4 * time.Second, Grace: soon})
 	open := func() (net.Conn, *bufio.Reader) {
 		c := v.dial()
 		_, err := fmt.Fprint(c, "GET / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")

@@ -25,6 +25,7 @@ func newShadowBench(t *testing.T, slots int64) (*bench, *queue.Line, *atomic.Int
 	t.Helper()
 	line, err := queue.New(queue.Options{
 		Redis: queuetest.Embedded(t), Room: "sale", Timeout: queuetest.Timeout, Limits: queue.Limits{Slots: slots},
+		PresenceWindow: 5 * time.Minute, // nobody steps aside before all were counted
 	})
 	require.NoError(t, err)
 	require.NoError(t, line.Configure(t.Context()))
@@ -56,7 +57,7 @@ func TestShadowShowsTheNumbersOfASaleAndDivertsNobody(t *testing.T) {
 		require.Eventually(t, func() bool {
 			room, _ := line.Room()
 			return room.Waiting == waiting && room.Holding == holding
-		}, 20*time.Second, 5*time.Millisecond, "%d waiting and %d in the shop", waiting, holding)
+		}, soon, 5*time.Millisecond, "%d waiting and %d in the shop", waiting, holding)
 	}
 	for n := range 10 {
 		got := b.navigate("/order", person(n))
@@ -71,7 +72,7 @@ func TestShadowShowsTheNumbersOfASaleAndDivertsNobody(t *testing.T) {
 		require.Equal(t, 200, b.navigate("/order", person(n)).StatusCode)
 	}
 	becomes(7, 3)
-	require.Eventually(t, func() bool { return turns.Load() == 3 }, 20*time.Second, 5*time.Millisecond, "passes taken up, and how long that took")
+	require.Eventually(t, func() bool { return turns.Load() == 3 }, soon, 5*time.Millisecond, "passes taken up, and how long that took")
 	require.GreaterOrEqual(t, strings.Count(b.log.String(), `"reason":"shadow_queued"`), 7)
 	require.Contains(t, b.log.String(), `"reason":"shadow_passed"`)
 	require.NotContains(t, b.log.String(), `"decision":"queued"`)
@@ -139,7 +140,7 @@ func TestShadowGoesOnUnderTheGateThatTakesTheOthersPlace(t *testing.T) {
 	require.Eventually(t, func() bool {
 		b.navigate("/order")
 		return strings.Contains(b.log.String(), "shadow_passed")
-	}, 20*time.Second, 5*time.Millisecond)
+	}, soon, 5*time.Millisecond)
 	o.After = b.gate
 	next, err := proxy.New(o)
 	require.NoError(t, err)

@@ -248,7 +248,7 @@ func TestShutdownWaitsForRequestsAndNotForStreams(t *testing.T) {
 	conn, tunnel := listen("/order/live", append(handshake, "X-Entry-Token: "+pass)...)
 	finish := make(chan struct{})
 	b.shop.does(func(_ shopRequest, conn net.Conn) {
-		<-finish
+		b.shop.hold(finish)
 		_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok")
 	})
 	slow := make(chan string, 1)

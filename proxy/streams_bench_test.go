@@ -41,6 +41,7 @@ func TestStreamClients(t *testing.T) {
 			require.NoError(t, err)
 		} else {
 			conn, _, _ = openStream(t, words[0], words[1], b.ticketFor(int64(i+1)))
+			require.NoError(t, conn.SetReadDeadline(time.Time{})) // it stays as long as is measured
 		}
 		defer conn.Close()
 		readers[i] = bufio.NewReaderSize(untilNumber{conn}, 2048)

@@ -77,6 +77,7 @@ func openStream(t testing.TB, addr, kind, ticket string) (net.Conn, *bufio.Reade
 	t.Helper()
 	conn, err := net.Dial("tcp", addr)
 	require.NoError(t, err)
+	require.NoError(t, conn.SetReadDeadline(time.Now().Add(2*soon))) // a stream never ends by itself
 	lines := []string{"X-Queue-Ticket: " + ticket}
 	if kind == "ws" {
 		lines = append(lines, offersSocket...)
@@ -313,7 +314,9 @@ func TestStreamsOverTLS(t *testing.T) {
 	server.StartTLS()
 	t.Cleanup(server.Close)
 	ask := func(kind, ticket string) *http.Response {
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL+"/_queue/sale/"+kind, nil)
+		ctx, cancel := context.WithTimeout(t.Context(), 2*soon)
+		t.Cleanup(cancel)
+		r, err := http.NewRequestWithContext(ctx, http.MethodGet, server.URL+"/_queue/sale/"+kind, nil)
 		require.NoError(t, err)
 		r.Header.Set("X-Queue-Ticket", ticket)
 		resp, err := server.Client().Do(r)
@@ -330,6 +333,7 @@ func TestStreamsOverTLS(t *testing.T) {
 	conn, err := tls.Dial("tcp", server.Listener.Addr().String(), &tls.Config{RootCAs: server.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs, ServerName: "example.com"})
 	require.NoError(t, err)
 	defer conn.Close()
+	require.NoError(t, conn.SetDeadline(time.Now().Add(2*soon)))
 	_, err = io.WriteString(conn, raw("GET", "/_queue/sale/ws", "", append(offersSocket, "X-Queue-Ticket: "+b.ticketFor(3))...))
 	require.NoError(t, err)
 	socket := bufio.NewReader(conn)

@@ -40,15 +40,18 @@ func TestAHundredRequestsAtOnceUseTheConnectionsOfTheHundredBefore(t *testing.T)
 	const atOnce, waves = 100, 6
 	var here atomic.Int64
 	var all atomic.Pointer[chan struct{}]
-	made, at := newCountingShop(t, func(http.ResponseWriter, *http.Request) {
+	made, at := newCountingShop(t, func(_ http.ResponseWriter, r *http.Request) {
 		together := *all.Load()
 		if here.Add(1) == atOnce {
 			close(together)
 		}
-		<-together
+		select {
+		case <-together:
+		case <-r.Context().Done():
+		}
 	})
 	b := newBench(t, at)
-	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: atOnce}}
+	client := &http.Client{Timeout: soon, Transport: &http.Transport{MaxIdleConnsPerHost: atOnce}}
 	defer client.CloseIdleConnections()
 	for range waves {
 		here.Store(0)

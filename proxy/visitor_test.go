@@ -125,7 +125,7 @@ func TestEightParallelJoinsWithOneKeyHaveOnePlace(t *testing.T) {
 		go func() { done <- b.call("POST", "/_queue/sale/join", "", "Idempotency-Key: 0123456789abcdef") }()
 	}
 	for range 8 {
-		require.EqualValues(t, 1, (<-done).doc(t)["position"])
+		require.EqualValues(t, 1, receive(t, done).doc(t)["position"])
 	}
 	require.EqualValues(t, 1, b.line.seq)
 }
