@@ -224,11 +224,11 @@ func TestLiveValuesSurviveALossAndTheNewestCounts(t *testing.T) {
 
 func TestWhatTheShopSaysWhileRedisIsAwayIsHeardLater(t *testing.T) {
 	server := queuetest.Start(t)
-	line := newLine(t, server.Client(t), func(o *queue.Options) { o.Timeout = time.Second })
+	line := newLine(t, server.Client(t), func(o *queue.Options) { o.Timeout = 10 * time.Second })
 	other := newLine(t, server.Client(t), nil)
 	dump := server.Save(t)
 	server.Kill()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	require.NoError(t, line.Obey(ctx, set{queue.SettingStock: "9"}))
 	require.NoError(t, line.Obey(ctx, set{queue.SettingStock: "3", queue.SettingState: "sold_out"}))

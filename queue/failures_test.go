@@ -206,8 +206,9 @@ func TestAFrozenRedisHoldsNobodyUp(t *testing.T) {
 				if err := call(context.Background()); !assertUnavailable(err) {
 					t.Errorf("%s of a frozen Redis: %v", name, err)
 				}
-				// A busy machine is late by itself; without the bound it is never.
-				if took := time.Since(began); took > 10*timeout {
+				// A busy machine is late by itself; without the bound it is as late as
+				// the client allows.
+				if took := time.Since(began); took > queuetest.Timeout/2 {
 					t.Errorf("%s of a frozen Redis took %s", name, took)
 				}
 			})
@@ -215,14 +216,14 @@ func TestAFrozenRedisHoldsNobodyUp(t *testing.T) {
 	}
 	group.Wait()
 	// The calls themselves began a moment after those who asked, and fail as much later.
-	require.Eventually(t, func() bool { return !line.Up() }, 20*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return !line.Up() }, time.Minute, time.Millisecond)
 	server.Thaw(t)
 
 	// What the callers gave up may have run late; repeated it is the same.
 	require.Eventually(t, func() bool {
 		_, err := line.Touch(context.Background(), sign(waiting))
 		return err == nil
-	}, 20*time.Second, 10*time.Millisecond)
+	}, time.Minute, 10*time.Millisecond)
 	patient := newLine(t, rdb, nil)
 	first, again := join(t, patient, 11), join(t, patient, 11)
 	require.Equal(t, first.Place, again.Place, "one visitor, one place")
@@ -327,7 +328,7 @@ func TestABusyRedisIsAnErrorAtOnce(t *testing.T) {
 	require.Eventually(t, func() bool {
 		_, err := line.Join(context.Background(), queue.Arrival{Visitor: visitor(1)})
 		return err != nil && strings.Contains(err.Error(), "BUSY")
-	}, 20*time.Second, 10*time.Millisecond)
+	}, time.Minute, 10*time.Millisecond)
 	require.NoError(t, rdb.ScriptKill(t.Context()).Err())
 	require.Error(t, <-stuck)
 	require.Equal(t, waiting.Lease.Admission, join(t, line, 1).Lease.Admission)
@@ -348,11 +349,11 @@ func TestARedisThatIsLoadingIsAnErrorAndThenKnowsEverybody(t *testing.T) {
 	require.Eventually(t, func() bool {
 		_, err := line.Touch(context.Background(), sign(waiting))
 		return err != nil && strings.Contains(err.Error(), "LOADING")
-	}, 20*time.Second, time.Millisecond)
+	}, time.Minute, time.Millisecond)
 	require.Eventually(t, func() bool {
 		s, err := line.Touch(context.Background(), sign(waiting))
 		return err == nil && s.Place == waiting.Place && s.Room.Healing == 0
-	}, 20*time.Second, 10*time.Millisecond)
+	}, time.Minute, 10*time.Millisecond)
 }
 
 func TestManyAdmissionsAreSpreadOverSeveralCalls(t *testing.T) {

@@ -90,7 +90,7 @@ func TestEveryFaultIsNamedAndOverWithoutARestart(t *testing.T) {
 	user("on", ">secret", "~qg:*", "&qg:*", "+@all")
 
 	line := newLine(t, queuetest.NewClient(t, queue.ClientOptions{
-		URL: server.URL, Username: "gate", Password: "secret", Timeout: time.Second,
+		URL: server.URL, Username: "gate", Password: "secret", Timeout: 3 * time.Second,
 	}), nil)
 	enter(t, line, 1, 2)
 	waiting := touch(t, line, join(t, line, 10))
@@ -151,11 +151,11 @@ func TestEveryFaultIsNamedAndOverWithoutARestart(t *testing.T) {
 				err := ask()
 				met[line.Problem().Name] = true
 				return errors.Is(err, queue.ErrUnavailable) && strings.Contains(test.fault, line.Problem().Name)
-			}, 20*time.Second, 10*time.Millisecond, "met %v", &met)
+			}, time.Minute, 10*time.Millisecond, "met %v", &met)
 			require.Equal(t, test.lasting, line.Problem().Lasting)
 			require.False(t, line.Up())
 			stop()
-			require.Eventually(t, func() bool { return ask() == nil }, 20*time.Second, 10*time.Millisecond)
+			require.Eventually(t, func() bool { return ask() == nil }, time.Minute, 10*time.Millisecond)
 			require.True(t, line.Up())
 			require.Equal(t, waiting.Place, touch(t, line, waiting).Place)
 		})

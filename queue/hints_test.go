@@ -144,7 +144,10 @@ func TestChangedValuesAreToldToEverybodyAtOnce(t *testing.T) {
 	all.Go(func() {
 		_ = line.Hints(ctx, func(visitors []string) {
 			if len(visitors) == 0 {
-				told <- line.Settings().Message
+				select {
+				case told <- line.Settings().Message:
+				case <-ctx.Done():
+				}
 			}
 		})
 	})

@@ -151,7 +151,7 @@ func TestALockComesBackAfterALossAndNoOrderBeginsBefore(t *testing.T) {
 
 func TestWhatRedisDidNotTakeIsToldByRun(t *testing.T) {
 	server := queuetest.Start(t)
-	line := newLine(t, server.Client(t), func(o *queue.Options) { o.Timeout = 2 * time.Second })
+	line := newLine(t, server.Client(t), func(o *queue.Options) { o.Timeout = 10 * time.Second })
 	other := newLine(t, server.Client(t), nil)
 	inside := enter(t, line, 1, 2)
 	order(t, line, inside[1], "order")

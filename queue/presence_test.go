@@ -39,7 +39,8 @@ func crowd(t testing.TB, n int, f func(i int) error) {
 }
 
 func TestOneShotClientsInFrontDelayNobody(t *testing.T) {
-	line := newLine(t, queuetest.Real(t), func(o *queue.Options) { o.Limits.Slots = 1 })
+	// So long that all of them count until the last has joined, however slow the machine.
+	line := newLine(t, queuetest.Real(t), func(o *queue.Options) { o.Limits.Slots, o.PresenceWindow = 1, time.Hour })
 	inside := enter(t, line, 1, 1)
 	crowd(t, 20_000, func(i int) error {
 		_, err := line.Join(context.Background(), queue.Arrival{Visitor: visitor(1000 + i)})

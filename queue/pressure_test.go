@@ -348,6 +348,8 @@ func TestScriptsThatVanishUnderACrowdAreInvisible(t *testing.T) {
 			case <-done:
 				flushed <- n
 				return
+			case <-t.Context().Done():
+				return
 			default:
 				_ = rdb.ScriptFlush(context.Background()).Err()
 				n++

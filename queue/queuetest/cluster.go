@@ -89,7 +89,7 @@ func (c *Cluster) AwaitWell(t testing.TB, servers ...*Server) {
 			info := client.ClusterInfo(context.Background()).Val()
 			return strings.Contains(info, "cluster_state:ok") &&
 				strings.Contains(info, fmt.Sprintf("cluster_known_nodes:%d\r\n", len(c.Servers)))
-		}, 30*time.Second, 20*time.Millisecond, "the Cluster is not well at %s", server.Addr)
+		}, Timeout, 20*time.Millisecond, "the Cluster is not well at %s", server.Addr)
 	}
 }
 

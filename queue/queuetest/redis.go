@@ -211,7 +211,7 @@ func (s *Server) AwaitFollowing(t testing.TB) {
 	client := s.Client(t)
 	require.Eventually(t, func() bool {
 		return strings.Contains(client.Info(context.Background(), "replication").Val(), "master_link_status:up")
-	}, 20*time.Second, 10*time.Millisecond, "%s does not follow its master", s.Addr)
+	}, Timeout, 10*time.Millisecond, "%s does not follow its master", s.Addr)
 }
 
 // Kill ends the server at once, as a crash does. Killing twice is harmless.

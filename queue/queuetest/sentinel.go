@@ -104,7 +104,7 @@ func startSentinel(t testing.TB, relays bool, args ...string) *Sentinel {
 		client := sentinel.Client(t)
 		s.clients = append(s.clients, client)
 		require.NoError(t, client.Do(t.Context(), "SENTINEL", "DEBUG", "info-period", "100", "publish-period", "200").Err())
-		require.Eventually(t, func() bool { return s.watched(t, i) }, 20*time.Second, 20*time.Millisecond,
+		require.Eventually(t, func() bool { return s.watched(t, i) }, Timeout, 20*time.Millisecond,
 			"the Sentinels do not see everybody")
 	}
 	return s
