@@ -100,7 +100,10 @@ func (g *gate) shop(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Query().Has("fail") {
 		w.WriteHeader(http.StatusConflict)
 	}
-	g.orders <- r
+	select {
+	case g.orders <- r:
+	case <-r.Context().Done():
+	}
 }
 
 // answer is what the gate said.
@@ -127,7 +130,7 @@ func (g *gate) call(method, path, body string, headers ...string) answer {
 		name, value, _ := strings.Cut(line, ": ")
 		r.Header.Set(name, value)
 	}
-	got, err := http.DefaultClient.Do(r)
+	got, err := (&http.Client{Timeout: 2 * patience}).Do(r)
 	require.NoError(g.t, err)
 	defer got.Body.Close()
 	text, err := io.ReadAll(got.Body)
@@ -205,8 +208,18 @@ func (g *gate) inside() *person {
 	p := g.person()
 	require.Equal(g.t, "ready", p.call("POST", join, "").doc["status"])
 	require.Equal(g.t, http.StatusOK, p.call("GET", "/orders", "").code)
-	<-g.orders
+	g.order()
 	return p
+}
+
+// order waits until the shop was asked.
+func (g *gate) order() {
+	g.t.Helper()
+	select {
+	case <-g.orders:
+	case <-time.After(2 * patience):
+		require.FailNow(g.t, "the shop was not asked")
+	}
 }
 
 func (g *gate) noOrder() {
@@ -329,7 +342,7 @@ var rows = map[string]func(t *testing.T, g *gate){
 	"T6": func(t *testing.T, g *gate) {
 		p := g.inside()
 		require.Equal(t, http.StatusOK, p.call("POST", "/orders/buy", "").code)
-		<-g.orders
+		g.order()
 		g.inside() // somebody else has the slot now
 		got := g.call("POST", "/orders/buy", "", "X-Entry-Token: "+p.pass)
 		require.Equal(t, http.StatusConflict, got.code)
@@ -364,7 +377,7 @@ var rows = map[string]func(t *testing.T, g *gate){
 		r, err := http.NewRequestWithContext(ctx, http.MethodGet, g.url+"/_queue/sale/events", nil)
 		require.NoError(t, err)
 		r.Header.Set("X-Queue-Ticket", p.ticket)
-		got, err := http.DefaultClient.Do(r)
+		got, err := (&http.Client{Timeout: 2 * patience}).Do(r)
 		require.NoError(t, err)
 		defer got.Body.Close()
 		require.Equal(t, "text/event-stream", strings.Split(got.Header.Get("Content-Type"), ";")[0])
@@ -521,7 +534,7 @@ func outage(t *testing.T, g *gate) {
 	p := g.inside()
 	g.redis.Kill()
 	require.Equal(t, http.StatusOK, p.call("GET", "/orders", "").code, "a signed pass needs no Redis")
-	<-g.orders
+	g.order()
 	got := g.call("GET", "/orders", "")
 	require.Equal(t, http.StatusServiceUnavailable, got.code)
 	require.NotEmpty(t, got.header.Get("Retry-After"))

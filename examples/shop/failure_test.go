@@ -92,7 +92,7 @@ func TestABuyerFollowsTheOrderToItsEnd(t *testing.T) {
 	placed := p.mustOrder("ann", "key-1")
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, p.url+"/orders/"+placed.Order+"/events", http.NoBody)
 	require.NoError(t, err)
-	reply, err := http.DefaultClient.Do(r)
+	reply, err := asking().Do(r)
 	require.NoError(t, err)
 	defer func() { _ = reply.Body.Close() }()
 	require.Equal(t, "text/event-stream", reply.Header.Get("Content-Type"))
@@ -176,7 +176,11 @@ func TestALockedDatabaseRefusesAndHoldsTheStockForTheNextTry(t *testing.T) {
 	require.NotEmpty(t, refused.head.Get("Retry-After"))
 	require.NoError(t, lock.Rollback())
 
-	placed := p.mustOrder("ann", "key-1")
+	var placed answer
+	require.Eventually(t, func() bool { // the shop itself may hold the database for longer than it waits
+		placed, err = p.order("/orders", "ann", "key-1", "1")
+		return err == nil && placed.Code == http.StatusAccepted
+	}, patience, tick)
 	p.awaitStatus(placed.Order, "confirmed")
 	w.awaitLeft(99)
 }

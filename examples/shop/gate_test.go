@@ -44,7 +44,8 @@ func openGate(t *testing.T) *realGate {
 
 	log := &syncBuffer{}
 	cmd := exec.Command(binary, "serve", "-c", file)
-	cmd.Env = append(os.Environ(), "QUEUEGATE_ADMIN_LISTEN=127.0.0.1:"+queuetest.FreePort(t))
+	cmd.Env = append(os.Environ(), "QUEUEGATE_ADMIN_LISTEN=127.0.0.1:"+queuetest.FreePort(t),
+		"QUEUEGATE_REDIS_TIMEOUT=5s") // a busy machine is no outage
 	cmd.Stderr = log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	require.NoError(t, cmd.Start())
@@ -56,7 +57,7 @@ func openGate(t *testing.T) *realGate {
 		}
 	})
 	require.Eventually(t, func() bool {
-		answer, err := http.Get(g.url + "/_queue/checkout/status") //nolint:noctx // a probe of this machine
+		answer, err := asking().Get(g.url + "/_queue/checkout/status") //nolint:noctx // a probe of this machine
 		if err == nil {
 			_ = answer.Body.Close()
 		}
@@ -88,7 +89,7 @@ func (v *guest) ask(method, path, body string) int {
 	if v.pass != "" {
 		r.Header.Set("X-Entry-Token", v.pass)
 	}
-	reply, err := http.DefaultClient.Do(r)
+	reply, err := asking().Do(r)
 	require.NoError(v.g.t, err)
 	defer func() { _ = reply.Body.Close() }()
 	text, err := io.ReadAll(reply.Body)

@@ -30,7 +30,10 @@ import (
 
 // patience is how long a test waits for what has to happen, on a machine that is
 // busy with other tests.
-const patience = time.Minute
+const patience = 5 * time.Minute
+
+// asking is a client that does not wait for ever.
+func asking() *http.Client { return &http.Client{Timeout: 2 * patience} }
 
 // tick is how often it looks.
 const tick = 10 * time.Millisecond
@@ -212,7 +215,7 @@ func (w *world) open(env ...string) *shopProcess {
 		}
 	}
 	require.Eventually(w.t, func() bool {
-		answer, err := http.Get(p.url + "/healthz") //nolint:noctx // a probe of this machine
+		answer, err := asking().Get(p.url + "/healthz") //nolint:noctx // a probe of this machine
 		if err == nil {
 			_ = answer.Body.Close()
 		}
@@ -286,7 +289,7 @@ func (p *shopProcess) order(path, visitor, key string, quantity string) (answer,
 	r.Header.Set("X-Queuegate-Visitor", visitor)
 	r.Header.Set("X-Queuegate-Room", "checkout")
 	r.Header.Set("X-Entry-Token", "pass-of-"+visitor)
-	reply, err := http.DefaultClient.Do(r)
+	reply, err := asking().Do(r)
 	if err != nil {
 		return answer{}, err
 	}
@@ -310,7 +313,7 @@ func (p *shopProcess) mustOrder(visitor, key string) answer {
 
 // status asks how far an order is.
 func (p *shopProcess) status(id string) string {
-	reply, err := http.Get(p.url + "/orders/" + id) //nolint:noctx // on this machine
+	reply, err := asking().Get(p.url + "/orders/" + id) //nolint:noctx // on this machine
 	if err != nil {
 		return err.Error()
 	}
