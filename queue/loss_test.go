@@ -467,6 +467,40 @@ func TestAFleetWithoutMemoryGivesOutTheSlotsOnceMoreAtMost(t *testing.T) {
 	})
 }
 
+// The bound for an older copy: a gate that had no answer since the copy was made knows no
+// more than it does, and takes it for the truth where it calls first. Until one that
+// remembers calls, as many slots may be given once more as the copy does not know of.
+func TestAGateThatRemembersNoMoreThanAnOlderCopyTakesItForTheTruth(t *testing.T) {
+	server := queuetest.Start(t)
+	rdb := server.Client(t)
+	slots := func(o *queue.Options) { o.Limits.Slots = 4 }
+	remembers, other := newLine(t, rdb, slots), newLine(t, rdb, slots)
+	inside := enter(t, remembers, 1, 2)
+	turn(t, other) // its last answer before the copy
+	older := server.Save(t)
+	inside = append(inside, enter(t, remembers, 3, 2)...)
+	server.Restore(t, older)
+
+	again := 0
+	for n := range 20 {
+		if s := touch(t, other, join(t, other, 100+n)); s.State == queue.Ready {
+			require.Equal(t, queue.Active, claim(t, other, s).State)
+			again++
+		}
+	}
+	require.Equal(t, 2, again, "measured: as many again as were admitted since the copy")
+	turn(t, remembers)
+	room, _ := remembers.Room()
+	require.Positive(t, room.Healing, "the gate that remembers tells")
+	for _, s := range inside { // their tokens live: they go on, and count
+		back, err := remembers.Renew(t.Context(), holding(s))
+		require.NoError(t, err)
+		require.Equal(t, queue.Active, back.State)
+	}
+	room, _ = remembers.Room()
+	require.EqualValues(t, 6, room.Holding)
+}
+
 // Somebody could keep one of a former sale, and stop the room for the time of a
 // recovery at the minute of their choice.
 func TestWhatIsLongOverProvesNoLoss(t *testing.T) {

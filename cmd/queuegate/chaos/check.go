@@ -180,7 +180,8 @@ func (e *Evidence) checkSecrets() (found []crowd.Finding) {
 
 // CheckLosses: over a loss of history, too, there are never more passes alive than
 // slots as long as one gate remembers. When all gates were ended around a loss, nobody
-// does, and the slots are given out once more.
+// does, and the slots are given out once more. Nor do those that had no answer since an
+// older copy was made, and one of them may be the first to call when it comes back.
 func CheckLosses(room string, had crowd.Tally, slots int64, faults []Fault) (found []crowd.Finding) {
 	if slots == 0 {
 		return nil
@@ -188,6 +189,10 @@ func CheckLosses(room string, had crowd.Tally, slots int64, faults []Fault) (fou
 	allowed := slots
 	for _, loss := range faults {
 		if !loss.Lost {
+			continue
+		}
+		if loss.Kind == RedisOlder {
+			allowed += slots
 			continue
 		}
 		for _, f := range faults {

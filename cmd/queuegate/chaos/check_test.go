@@ -154,18 +154,22 @@ func TestSlotsAreGivenOutOnceMoreOnlyWhenNobodyRemembers(t *testing.T) {
 	t.Parallel()
 	loss := fault(chaos.Redis, chaos.RedisEmptied, 20, 20)
 	loss.Lost = true
+	older := fault(chaos.Redis, chaos.RedisOlder, 20, 22)
+	older.Lost = true
 	for name, tc := range map[string]struct {
 		alive  int
 		faults []chaos.Fault
 		broken bool
 	}{
-		"all within the slots":                   {4, []chaos.Fault{loss}, false},
-		"one more though a gate remembers":       {5, []chaos.Fault{loss, fault(chaos.Gates, chaos.GateKilled, 20, 21, 1)}, true},
-		"one more without any loss":              {5, nil, true},
-		"one more though all died long before":   {5, []chaos.Fault{loss, fault(chaos.Gates, chaos.GatesKilled, 1, 2, 0, 1)}, true},
-		"once more when nobody remembers":        {8, []chaos.Fault{loss, fault(chaos.Gates, chaos.GatesKilled, 19, 22, 0, 1)}, false},
-		"not a third time":                       {9, []chaos.Fault{loss, fault(chaos.Gates, chaos.GatesKilled, 19, 22, 0, 1)}, true},
-		"a redis that kept all of it is no loss": {5, []chaos.Fault{fault(chaos.Redis, chaos.RedisKilled, 20, 21), fault(chaos.Gates, chaos.GatesKilled, 19, 22, 0, 1)}, true},
+		"all within the slots":                    {4, []chaos.Fault{loss}, false},
+		"one more though a gate remembers":        {5, []chaos.Fault{loss, fault(chaos.Gates, chaos.GateKilled, 20, 21, 1)}, true},
+		"one more without any loss":               {5, nil, true},
+		"one more though all died long before":    {5, []chaos.Fault{loss, fault(chaos.Gates, chaos.GatesKilled, 1, 2, 0, 1)}, true},
+		"once more when nobody remembers":         {8, []chaos.Fault{loss, fault(chaos.Gates, chaos.GatesKilled, 19, 22, 0, 1)}, false},
+		"not a third time":                        {9, []chaos.Fault{loss, fault(chaos.Gates, chaos.GatesKilled, 19, 22, 0, 1)}, true},
+		"once more when an older copy comes back": {8, []chaos.Fault{older}, false},
+		"an older copy is no excuse for more":     {9, []chaos.Fault{older}, true},
+		"a redis that kept all of it is no loss":  {5, []chaos.Fault{fault(chaos.Redis, chaos.RedisKilled, 20, 21), fault(chaos.Gates, chaos.GatesKilled, 19, 22, 0, 1)}, true},
 	} {
 		found := chaos.CheckLosses("slots", crowd.Tally{MostByUse: tc.alive}, 4, tc.faults)
 		require.Equal(t, tc.broken, len(found) > 0, name)

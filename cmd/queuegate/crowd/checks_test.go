@@ -172,6 +172,24 @@ func TestAuditorFindsWhatIsBroken(t *testing.T) {
 	}
 }
 
+// Who was given a pass that an older copy of Redis does not know stands in line there, and
+// is given another one. Without such a loss between the two, one visitor has one slot.
+func TestASlotThatACopyForgotIsNotASecondOne(t *testing.T) {
+	t.Parallel()
+	for after, broken := range map[float64]bool{-1.5: true, 0.5: false, 98: true} {
+		e := honestRun()
+		h := turn(e.People[0])
+		again := h.Passes[0]
+		again.Admission = "A.1"
+		later := *h
+		later.Sent, later.Got, later.Passes = h.Sent+sec(1), h.Got+sec(1), []Pass{again}
+		e.People[0].Heard = slices.Insert(e.People[0].Heard, slices.IndexFunc(e.People[0].Heard, func(x Heard) bool { return x.Got == h.Got })+1, later)
+		lost := h.Got + sec(after)
+		e.Forgot = func(from, to At) bool { return from <= lost && lost <= to }
+		require.Equal(t, broken, slices.ContainsFunc(e.checkIdentity(e.admissions()), func(f Finding) bool { return f.Promise == OneSlot }), "a loss %.1f s after the first", after)
+	}
+}
+
 func TestAGateThatIsAstrayIsForgivenThatMuch(t *testing.T) {
 	t.Parallel()
 	for astray, broken := range map[time.Duration]bool{0: true, 20 * time.Millisecond: true, time.Minute: false} {
